@@ -1,0 +1,299 @@
+package harness
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Produced is a record that was acknowledged.
+type Produced struct {
+	N         int64 // unique in the ledger; part of the value
+	Topic     string
+	Partition int32 // of the source
+	Offset    int64
+	Key       []byte // nil for none
+	Seq       int64  // rises within a key
+}
+
+// Delivery is a record whose handler has ended in a consumer.
+type Delivery struct {
+	Member     string
+	Partition  int32 // as the consumer saw it
+	Offset     int64
+	N          int64 // from the value; -1 when the value is none of ours
+	Start, End time.Time
+}
+
+// value is the text of each record's value, as in the kit of test/clients.
+type value struct {
+	K   *string `json:"k"`
+	Seq int64   `json:"seq"`
+	N   int64   `json:"n"`
+	Pad string  `json:"pad,omitempty"`
+}
+
+func encode(p Produced, size int) []byte {
+	v := value{Seq: p.Seq, N: p.N}
+	if p.Key != nil {
+		s := string(p.Key)
+		v.K = &s
+	}
+	b, _ := json.Marshal(v)
+	if missing := size - len(b) - len(`,"pad":""`); missing > 0 {
+		v.Pad = strings.Repeat("abcdefgh", missing/8+1)[:missing]
+		b, _ = json.Marshal(v)
+	}
+	return b
+}
+
+// number reads N out of a value.
+func number(b []byte) int64 {
+	v := value{N: -1}
+	if json.Unmarshal(b, &v) != nil {
+		return -1
+	}
+	return v.N
+}
+
+// Ledger holds what was produced, delivered and committed, and judges it. It may be used by many goroutines.
+type Ledger struct {
+	mu         sync.Mutex
+	next       int64
+	seqs       map[string]int64
+	produced   map[int64]Produced
+	deliveries []Delivery
+	done       map[int64]bool
+	commits    []commit
+}
+
+type commit struct {
+	topic     string
+	partition int32
+	offset    int64
+	at        time.Time
+}
+
+// NewLedger makes an empty ledger.
+func NewLedger() *Ledger {
+	return &Ledger{seqs: map[string]int64{}, produced: map[int64]Produced{}, done: map[int64]bool{}}
+}
+
+// Next gives the next record of a key its number and sequence. Its partition and offset follow with Acked.
+func (l *Ledger) Next(topic string, key []byte) Produced {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := Produced{N: l.next, Topic: topic, Key: key}
+	l.next++
+	if key != nil {
+		id := topic + "\x00" + string(key)
+		p.Seq = l.seqs[id]
+		l.seqs[id]++
+	}
+	return p
+}
+
+// Acked records that Kafka has acknowledged a record.
+func (l *Ledger) Acked(p Produced) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.produced[p.N] = p
+}
+
+// Delivered records that a handler has ended. It is called before the offset commit.
+func (l *Ledger) Delivered(d Delivery) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.deliveries = append(l.deliveries, d)
+	l.done[d.N] = true
+}
+
+// Committed records that at this time the committed offset of a partition of a source was seen: the stable offset, all below it done.
+func (l *Ledger) Committed(topic string, partition int32, offset int64, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.commits = append(l.commits, commit{topic, partition, offset, at})
+}
+
+// Open counts the records that are acknowledged and not yet delivered.
+func (l *Ledger) Open() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	open := 0
+	for n := range l.produced {
+		if !l.done[n] {
+			open++
+		}
+	}
+	return open
+}
+
+// Deliveries counts the deliveries so far.
+func (l *Ledger) Deliveries() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.deliveries)
+}
+
+// AwaitDone waits until every acknowledged record was delivered.
+func (l *Ledger) AwaitDone(t testing.TB, limit time.Duration) {
+	t.Helper()
+	Eventually(t, limit, func() error {
+		if n := l.Open(); n > 0 {
+			return fmt.Errorf("%d records are not delivered, %s", n, l.Report(nil))
+		}
+		return nil
+	})
+}
+
+// Report is the judgement of a ledger. Every count but the first three must be 0 in an undisturbed run; duplicates are allowed after a
+// crash.
+type Report struct {
+	Produced, Deliveries int
+	Members              map[string]int // deliveries of each
+	Duplicates           int            // deliveries of a record beyond its first
+	Missing              int            // acknowledged records that nobody got
+	Foreign              int            // deliveries of something that was not acknowledged, or at another offset
+	Order                int            // first deliveries of a key whose sequence does not rise
+	Overlap              int            // two members at work on one key at the same time
+	WrongPartition       int            // deliveries in another partition than the formula's
+	Split                int            // records seen in more than one partition
+	Ahead                int            // committed offsets beyond a record that was not done at that moment
+	Examples             []string
+}
+
+func (r Report) String() string {
+	return fmt.Sprintf("%d produced, %d deliveries by %d members, %d duplicates, %d missing, %d foreign, %d order, %d overlap, %d wrong partition, %d split, %d ahead\n%s",
+		r.Produced, r.Deliveries, len(r.Members), r.Duplicates, r.Missing, r.Foreign, r.Order, r.Overlap, r.WrongPartition, r.Split, r.Ahead,
+		strings.Join(r.Examples, "\n"))
+}
+
+// Bad says whether anything but duplicates is wrong.
+func (r Report) Bad() bool {
+	return r.Missing+r.Foreign+r.Order+r.Overlap+r.WrongPartition+r.Split+r.Ahead > 0
+}
+
+// Check fails the test when the report is bad, and returns it.
+func (l *Ledger) Check(t testing.TB, where func(Produced) (partition int32, known bool)) Report {
+	t.Helper()
+	r := l.Report(where)
+	if r.Bad() {
+		t.Errorf("ledger: %s", r)
+	} else {
+		t.Logf("ledger: %s", r)
+	}
+	return r
+}
+
+// Report judges the ledger. where tells in which partition consumers have to see a record (nil: anywhere, but each in one).
+func (l *Ledger) Report(where func(Produced) (partition int32, known bool)) Report {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := Report{Produced: len(l.produced), Deliveries: len(l.deliveries), Members: map[string]int{}}
+	bad := func(count *int, format string, args ...any) {
+		if *count++; *count <= 3 {
+			r.Examples = append(r.Examples, fmt.Sprintf(format, args...))
+		}
+	}
+	order := slices.Clone(l.deliveries)
+	slices.SortStableFunc(order, func(a, b Delivery) int { return cmp.Or(a.Start.Compare(b.Start), a.End.Compare(b.End)) })
+	first := map[int64]Delivery{}
+	newest := map[string]int64{}
+	busy := map[string]map[string]time.Time{} // key -> member -> end of its last work
+	for _, d := range order {
+		r.Members[d.Member]++
+		p, ok := l.produced[d.N]
+		if !ok || p.Offset != d.Offset {
+			bad(&r.Foreign, "foreign: %+v, produced %+v", d, p)
+			continue
+		}
+		if where != nil {
+			if want, known := where(p); known && want != d.Partition {
+				bad(&r.WrongPartition, "wrong partition: %+v, produced %+v, wanted partition %d", d, p, want)
+			}
+		}
+		id := p.Topic + "\x00" + string(p.Key)
+		if p.Key != nil {
+			if busy[id] == nil {
+				busy[id] = map[string]time.Time{}
+			}
+			for member, end := range busy[id] {
+				if member != d.Member && end.After(d.Start) {
+					bad(&r.Overlap, "overlap: key %q: %+v began %v before %s ended", p.Key, d, end.Sub(d.Start), member)
+				}
+			}
+			if d.End.After(busy[id][d.Member]) {
+				busy[id][d.Member] = d.End
+			}
+		}
+		if f, again := first[d.N]; again {
+			r.Duplicates++
+			if f.Partition != d.Partition {
+				bad(&r.Split, "split: %+v and %+v", f, d)
+			}
+			continue
+		}
+		first[d.N] = d
+		if p.Key != nil {
+			if last, ok := newest[id]; ok && last >= p.Seq {
+				bad(&r.Order, "order: key %q: sequence %d after %d: %+v", p.Key, p.Seq, last, d)
+			} else {
+				newest[id] = p.Seq
+			}
+		}
+	}
+	for n, p := range l.produced {
+		if _, ok := first[n]; !ok {
+			bad(&r.Missing, "missing: %+v", p)
+		}
+	}
+	l.ahead(&r, bad)
+	return r
+}
+
+// ahead checks each committed offset that was seen against the times at which the records below it were done.
+func (l *Ledger) ahead(r *Report, bad func(*int, string, ...any)) {
+	type source struct {
+		topic     string
+		partition int32
+	}
+	ended := map[int64]time.Time{}
+	for _, d := range l.deliveries {
+		if end, ok := ended[d.N]; !ok || d.End.Before(end) {
+			ended[d.N] = d.End
+		}
+	}
+	records := map[source][]Produced{}
+	for _, p := range l.produced {
+		s := source{p.Topic, p.Partition}
+		records[s] = append(records[s], p)
+	}
+	latest := map[source][]int64{} // for each record: when it and all before it were done
+	for s, list := range records {
+		slices.SortFunc(list, func(a, b Produced) int { return cmp.Compare(a.Offset, b.Offset) })
+		until := int64(math.MinInt64)
+		for _, p := range list {
+			end, ok := ended[p.N]
+			if !ok {
+				until = math.MaxInt64
+			} else {
+				until = max(until, end.UnixNano())
+			}
+			latest[s] = append(latest[s], until)
+		}
+	}
+	for _, c := range l.commits {
+		s := source{c.topic, c.partition}
+		below := sort.Search(len(records[s]), func(i int) bool { return records[s][i].Offset >= c.offset })
+		if below > 0 && latest[s][below-1] > c.at.UnixNano() {
+			bad(&r.Ahead, "ahead: %s/%d committed %d while a record below was not done", c.topic, c.partition, c.offset)
+		}
+	}
+}
