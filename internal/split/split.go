@@ -44,8 +44,7 @@ type Config struct {
 	// MaxBatchBytes bounds the uncompressed size of one source batch; a larger one gives ErrTooLarge.
 	// Default 128 MiB.
 	MaxBatchBytes int
-	// MaxBlockBytes ends a block before the batch that would take its record bytes above it; the first batch always
-	// goes in, whatever its size. Default 64 MiB.
+	// MaxBlockBytes ends a block after the batch that takes its pieces to this size or above. Default 64 MiB.
 	MaxBlockBytes int
 	// Alloc gives buffers of len >= n for the pieces' data; the contents need not be zero. The default is make. A user
 	// that knows when a block is no longer read can hand out its buffers again.

@@ -42,7 +42,7 @@ func New(name string, source Source, v int32, createdMs int64) (Definition, erro
 		return Definition{}, fmt.Errorf("a view cannot be named %.300q: %w", name, err)
 	}
 	refuse := func(format string, args ...any) (Definition, error) {
-		return Definition{}, fmt.Errorf("no view "+name+" of "+strconv.Quote(source.Name)+": "+format, args...)
+		return Definition{}, fmt.Errorf("no view %s of %.300q: %s", name, source.Name, fmt.Sprintf(format, args...))
 	}
 	switch {
 	case name == source.Name:
