@@ -1,0 +1,71 @@
+package gateway
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"time"
+
+	"github.com/tandem-kafka/tandem/internal/upstream"
+)
+
+// Config is everything a gateway is told.
+type Config struct {
+	Upstream upstream.Config
+	// Listen is HOST:PORT of the bootstrap port; broker ports are PORT+slot of
+	// the broker, see view.Log.PortSlot. Port 0 takes a free one (for tests:
+	// the ports then differ after a restart).
+	Listen string
+	// Advertise is the host that clients are told; default: the listening
+	// host or, where that is unspecified, the address the client came to.
+	Advertise string
+	// TLS of the listening side; nil: plain.
+	TLS *tls.Config
+	// AutoCreate makes a view when a client asks for SOURCE.viewN.
+	AutoCreate bool
+	// Views are made, where they are missing, before clients may connect.
+	Views map[string]ViewConfig
+	// Limits; zero values get their defaults.
+	Limits Limits
+	Log    *slog.Logger
+}
+
+// ViewConfig is a view named in the config file.
+type ViewConfig struct {
+	Source     string
+	Partitions int32
+}
+
+// Limits bound what clients can make the gateway do.
+type Limits struct {
+	FrameBytes     int           // largest request; default 104857600, Kafka's socket.request.max.bytes
+	Idle           time.Duration // a connection without requests is closed; default 10 min, Kafka's connections.max.idle.ms
+	Connections    int           // at most this many clients; default 0: no limit
+	CacheBytes     int64         // max.bytes.key.range.hashing; default 128 MiB
+	Authorization  time.Duration // how long a connection's right to READ a source is trusted; default 30 s
+	Drain          time.Duration // how long Shutdown waits for requests under way; default 10 s
+	RefreshTopics  time.Duration // how often sources are looked at for growth; default 2 s
+	HoldImpossible time.Duration // how long the answer to an impossible view name is held back; default 200 ms
+	RefreshRows    time.Duration // how old the picture of a group's rows may be when a commit is planned; default 5 s
+	RenewRows      time.Duration // how old a source row may get before a commit renews it; default 1 h
+}
+
+func (l *Limits) defaults() {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	if l.FrameBytes == 0 {
+		l.FrameBytes = 100 << 20
+	}
+	if l.CacheBytes == 0 {
+		l.CacheBytes = 128 << 20
+	}
+	def(&l.Idle, 10*time.Minute)
+	def(&l.Authorization, 30*time.Second)
+	def(&l.Drain, 10*time.Second)
+	def(&l.RefreshTopics, 2*time.Second)
+	def(&l.HoldImpossible, 200*time.Millisecond)
+	def(&l.RefreshRows, 5*time.Second)
+	def(&l.RenewRows, time.Hour)
+}

@@ -1,0 +1,275 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/tandem-kafka/tandem/internal/wire"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// bufferSize is the size of each of a connection's two read buffers. Larger
+// frames are spliced past them.
+const bufferSize = 16 << 10
+
+// maxPending bounds the requests of one connection that wait for the broker.
+const maxPending = 1024
+
+// conn is one client connection and the one upstream connection that belongs
+// to it. Two goroutines own it: readRequests reads from the client and runs the
+// handlers, readResponses reads from the broker. Only one of them writes to the
+// client at a time: readResponses while requests are pending, a handler's
+// answer after barrier has seen that none are.
+type conn struct {
+	gw     *Gateway
+	id     uint64
+	broker int32 // the broker this port stands for; anyBroker on the bootstrap port
+	log    *slog.Logger
+
+	client net.Conn
+	cr     *bufio.Reader
+	up     net.Conn // nil until the first request
+	ur     *bufio.Reader
+
+	ctx    context.Context // ends with the connection
+	cancel context.CancelFunc
+
+	mu       sync.Mutex
+	changed  *sync.Cond
+	pending  []pending
+	working  bool // readResponses holds a popped entry
+	finished bool
+	idle     bool // readRequests waits for a frame
+	draining bool
+
+	// What follows belongs to readRequests and the handlers it runs.
+	correlation int32              // of the gateway's own requests on up
+	versions    map[int16][2]int16 // of the broker; nil until asked for
+	clientID    *string
+	software    string // from ApiVersions, e.g. apache-kafka-java
+	peer        string // the client's IP address
+	auth        authCache
+}
+
+// pending is a request that was sent upstream and has no response yet.
+type pending struct {
+	correlation  int32
+	key, version int16
+	// At most one of these is set; with none the response passes as bytes.
+	rewrite func(kmsg.Response)  // changes the response on its way
+	walk    bool                 // Fetch with node endpoints: see fetch_walk.go
+	deliver chan<- kmsg.Response // the gateway's own request
+}
+
+// errDone ends a connection without a word in the log.
+var errDone = errors.New("gateway: done")
+
+func (c *conn) serve() {
+	defer c.close()
+	err := c.readRequests()
+	if err == nil || errors.Is(err, errDone) || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || c.ctx.Err() != nil {
+		return
+	}
+	c.gw.metrics.badConnections.Inc()
+	c.log.Warn("closing a client connection", "cause", err, "cure", cureFor(err))
+}
+
+// cureFor says what an operator can do about an error of a connection.
+func cureFor(err error) string {
+	switch {
+	case errors.Is(err, wire.ErrTLSHello):
+		return "the client speaks TLS: configure tls on this gateway or security.protocol=PLAINTEXT/SASL_PLAINTEXT in the client"
+	case errors.Is(err, wire.ErrHTTP):
+		return "this is a Kafka port; /healthz and /metrics are on the --admin port"
+	case errors.Is(err, wire.ErrFrameSize), errors.Is(err, wire.ErrHeader):
+		return "not a Kafka client, or a request larger than max.request.bytes"
+	}
+	return "none needed if the client went away"
+}
+
+// close ends both sides; it may be called more than once and from anywhere.
+func (c *conn) close() {
+	c.cancel()
+	c.mu.Lock()
+	c.finished = true
+	up := c.up
+	c.changed.Broadcast()
+	c.mu.Unlock()
+	_ = c.client.Close()
+	if up != nil {
+		_ = up.Close()
+	}
+}
+
+// drain lets the requests under way finish and then ends the connection.
+func (c *conn) drain() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.draining = true
+	if c.idle {
+		_ = c.client.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// connectUpstream dials on the first request: bytes that are no Kafka request
+// never reach the cluster.
+func (c *conn) connectUpstream() error {
+	if c.up != nil {
+		return nil
+	}
+	up, err := c.gw.dialFor(c.ctx, c.broker)
+	if err != nil {
+		c.gw.logUnreachable(c.broker, err)
+		return errDone
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.finished {
+		_ = up.Close()
+		return errDone
+	}
+	c.up, c.ur = up, bufio.NewReaderSize(up, bufferSize)
+	c.gw.wg.Go(func() {
+		defer c.close()
+		if err := c.readResponses(); err != nil && c.ctx.Err() == nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+			c.log.Info("upstream connection ended", "broker", c.broker, "cause", err)
+		}
+	})
+	return nil
+}
+
+// push registers a request that is about to be sent upstream.
+func (c *conn) push(p pending) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.pending) >= maxPending && !c.finished {
+		c.changed.Wait()
+	}
+	if c.finished {
+		return errDone
+	}
+	c.pending = append(c.pending, p)
+	return nil
+}
+
+// pop takes the oldest pending request; its response has begun to arrive.
+func (c *conn) pop() (pending, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.pending) == 0 {
+		return pending{}, errors.New("gateway: the broker sent a response that nobody asked for")
+	}
+	p := c.pending[0]
+	n := copy(c.pending, c.pending[1:])
+	c.pending[n] = pending{}
+	c.pending = c.pending[:n]
+	c.working = true
+	return p, nil
+}
+
+func (c *conn) popped() {
+	c.mu.Lock()
+	c.working = false
+	c.changed.Broadcast()
+	c.mu.Unlock()
+}
+
+// barrier waits until every response so far has left for the client.
+func (c *conn) barrier() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for (len(c.pending) > 0 || c.working) && !c.finished {
+		c.changed.Wait()
+	}
+	if c.finished {
+		return errDone
+	}
+	return nil
+}
+
+// roundTrip sends a request of the gateway's own on the client's upstream
+// connection, so with the client's principal, and waits for the response. The
+// request's version must be set, see setVersion. Only handlers call it.
+func (c *conn) roundTrip(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
+	if err := c.connectUpstream(); err != nil {
+		return nil, err
+	}
+	got := make(chan kmsg.Response, 1)
+	c.correlation++
+	if err := c.push(pending{correlation: c.correlation, key: req.Key(), version: req.GetVersion(), deliver: got}); err != nil {
+		return nil, err
+	}
+	if _, err := c.up.Write(wire.AppendRequest(nil, c.correlation, c.clientID, req)); err != nil {
+		return nil, fmt.Errorf("%w: %w", errDone, err)
+	}
+	select {
+	case resp := <-got:
+		return resp, nil
+	case <-c.ctx.Done():
+		return nil, errDone
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// setVersion sets the highest version of req that the broker, kmsg and limit
+// allow (limit < 0: no limit).
+func (c *conn) setVersion(ctx context.Context, req kmsg.Request, limit int16) error {
+	if c.versions == nil {
+		av := kmsg.NewPtrApiVersionsRequest()
+		resp, err := c.roundTrip(ctx, av)
+		if err != nil {
+			return err
+		}
+		versions := make(map[int16][2]int16)
+		for _, k := range resp.(*kmsg.ApiVersionsResponse).ApiKeys {
+			versions[k.ApiKey] = [2]int16{k.MinVersion, k.MaxVersion}
+		}
+		c.versions = versions
+	}
+	v, ok := c.versions[req.Key()]
+	if !ok {
+		return fmt.Errorf("gateway: the broker does not know %s", kmsg.NameForKey(req.Key()))
+	}
+	highest := min(v[1], req.MaxVersion())
+	if limit >= 0 {
+		highest = min(highest, limit)
+	}
+	if highest < v[0] {
+		return fmt.Errorf("gateway: no common version of %s", kmsg.NameForKey(req.Key()))
+	}
+	req.SetVersion(highest)
+	return nil
+}
+
+// answer writes a response of the gateway's own. Only handlers, after barrier.
+func (c *conn) answer(correlationID int32, resp kmsg.Response) error {
+	_, err := c.client.Write(wire.AppendResponse(nil, correlationID, resp))
+	return err
+}
+
+// request sends a whole request frame upstream, decoded or not.
+func (c *conn) request(h wire.Header, frame []byte, p pending) error {
+	if err := c.connectUpstream(); err != nil {
+		return err
+	}
+	p.correlation, p.key, p.version = h.CorrelationID, h.Key, h.Version
+	if err := c.push(p); err != nil {
+		return err
+	}
+	_, err := c.up.Write(frame)
+	return err
+}
+
+// frameOf puts the size back in front of a request's content.
+func frameOf(content []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(make([]byte, 0, len(content)+4), uint32(len(content))), content...)
+}

@@ -1,0 +1,104 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tandem-kafka/tandem/internal/wire"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// api says what the gateway does with the requests of one API key.
+type api struct {
+	// decode: the request is read whole and decoded before anything else.
+	// Without it, the request passes as bytes and only rewrite applies.
+	decode bool
+	// owns reports whether the gateway has to answer this request itself. It
+	// may change the request that is then passed on (changed).
+	owns func(c *conn, req kmsg.Request) (owned, changed bool)
+	// handle answers an owned request. An error ends the connection; what a
+	// client is to see must be in the response.
+	handle func(c *conn, ctx context.Context, req kmsg.Request) (kmsg.Response, error)
+	// rewrite changes the response to a request that was passed on.
+	rewrite func(c *conn, version int16) func(kmsg.Response)
+}
+
+// apis is everything that does not pass as bytes both ways.
+var apis = map[int16]*api{}
+
+// register is called by the init function of each API's file.
+func register(key int16, a *api) { apis[key] = a }
+
+// route deals with the request whose header was peeked.
+func (c *conn) route(h wire.Header, size int) error {
+	if c.clientID == nil && h.ClientID != nil {
+		c.clientID = h.ClientID
+	}
+	switch h.Key {
+	case wire.APIVersions:
+		return c.apiVersions(h, size)
+	case wire.Produce:
+		return c.produce(h, size)
+	}
+	a := apis[h.Key]
+	if limit, ok := wire.MaxVersion(h.Key); !ok || h.Version > limit || h.Version < wire.MinVersion(h.Key) {
+		return fmt.Errorf("gateway: %s (key %d) version %d was not offered to this client", kmsg.NameForKey(h.Key), h.Key, h.Version)
+	}
+	if a == nil {
+		return c.forward(h, size, pending{}, true)
+	}
+	var p pending
+	if a.rewrite != nil {
+		p.rewrite = a.rewrite(c, h.Version)
+	}
+	if !a.decode {
+		return c.forward(h, size, p, true)
+	}
+	content, err := c.content(size)
+	if err != nil {
+		return err
+	}
+	req, err := wire.DecodeRequest(h, content[h.Body:])
+	if err != nil {
+		return err
+	}
+	owned, changed := a.owns(c, req)
+	if owned {
+		return c.own(a, h, req)
+	}
+	if h.Key == wire.Fetch && h.Version >= 16 {
+		p.walk = true
+	}
+	if changed {
+		return c.request(h, wire.AppendRequest(nil, h.CorrelationID, h.ClientID, req), p)
+	}
+	return c.request(h, frameOf(content), p)
+}
+
+// own answers a request in the gateway, after all responses before it.
+func (c *conn) own(a *api, h wire.Header, req kmsg.Request) error {
+	if err := c.barrier(); err != nil {
+		return err
+	}
+	resp, err := a.handle(c, c.ctx, req)
+	if err != nil {
+		return err
+	}
+	if resp == nil { // no answer is due
+		return nil
+	}
+	resp.SetVersion(h.Version)
+	return c.answer(h.CorrelationID, resp)
+}
+
+// typed adapts a handler of one request type to api.handle.
+func typed[Req kmsg.Request](f func(*conn, context.Context, Req) (kmsg.Response, error)) func(*conn, context.Context, kmsg.Request) (kmsg.Response, error) {
+	return func(c *conn, ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
+		return f(c, ctx, req.(Req))
+	}
+}
+
+// typedOwns adapts an owns function of one request type.
+func typedOwns[Req kmsg.Request](f func(*conn, Req) (owned, changed bool)) func(*conn, kmsg.Request) (owned, changed bool) {
+	return func(c *conn, req kmsg.Request) (bool, bool) { return f(c, req.(Req)) }
+}

@@ -1,0 +1,109 @@
+package gateway
+
+import (
+	"context"
+	"time"
+
+	"github.com/tandem-kafka/tandem/internal/wire"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// JoinGroup, ConsumerGroupHeartbeat and ShareGroupHeartbeat, all versions, for
+// what a member subscribes to. Nothing in them changes, but:
+//
+//   - a member that reads a source and its view, or two views of a source, reads
+//     one input twice: that is logged, once in a while per group;
+//   - a KIP-848 member names its topics here first: its views are made;
+//   - a share group cannot read a view (the cluster would serve the empty
+//     topic): its heartbeat is refused with the reason. Share groups need no view.
+
+func init() {
+	register(wire.JoinGroup, &api{
+		decode: true,
+		owns: typedOwns(func(c *conn, req *kmsg.JoinGroupRequest) (bool, bool) {
+			if req.ProtocolType != "consumer" || len(req.Protocols) == 0 || c.gw.views.Empty() {
+				return false, false
+			}
+			var m kmsg.ConsumerMemberMetadata
+			if m.ReadFrom(req.Protocols[0].Metadata) == nil {
+				c.gw.checkSubscription(req.Group, m.Topics)
+			}
+			return false, false
+		}),
+	})
+	register(wire.ConsumerGroupHeartbeat, &api{
+		decode: true,
+		owns: typedOwns(func(c *conn, req *kmsg.ConsumerGroupHeartbeatRequest) (bool, bool) {
+			for _, name := range req.SubscribedTopicNames {
+				if c.gw.views.wanted(name) {
+					return true, false
+				}
+			}
+			c.gw.checkSubscription(req.Group, req.SubscribedTopicNames)
+			return false, false
+		}),
+		handle: typed(func(c *conn, ctx context.Context, req *kmsg.ConsumerGroupHeartbeatRequest) (kmsg.Response, error) {
+			for _, name := range req.SubscribedTopicNames {
+				if c.gw.views.wanted(name) {
+					_, _ = c.ensureView(ctx, name) // Metadata tells the client of a failure
+				}
+			}
+			c.gw.checkSubscription(req.Group, req.SubscribedTopicNames)
+			return c.roundTrip(ctx, req)
+		}),
+	})
+	register(wire.ShareGroupHeartbeat, &api{
+		decode: true,
+		owns: typedOwns(func(c *conn, req *kmsg.ShareGroupHeartbeatRequest) (bool, bool) {
+			return c.sharedView(req.SubscribedTopicNames) != "", false
+		}),
+		handle: typed(func(c *conn, _ context.Context, req *kmsg.ShareGroupHeartbeatRequest) (kmsg.Response, error) {
+			resp := kmsg.NewPtrShareGroupHeartbeatResponse()
+			resp.ErrorCode = kerr.InvalidRequest.Code
+			resp.ErrorMessage = kmsg.StringPtr("topic " + c.sharedView(req.SubscribedTopicNames) + " is a view; a share group reads the source topic directly")
+			return resp, nil
+		}),
+	})
+}
+
+// sharedView returns the first of the names that is a view, or looks like one
+// that could be made.
+func (c *conn) sharedView(names []string) string {
+	for _, name := range names {
+		if c.gw.views.Name(name) != nil {
+			return name
+		}
+	}
+	return ""
+}
+
+// checkSubscription warns of a subscription that reads one input twice.
+func (g *Gateway) checkSubscription(group string, topics []string) {
+	if len(topics) < 2 {
+		return
+	}
+	first := make(map[string]string, len(topics))
+	for _, t := range topics {
+		source := t
+		if w := g.views.Name(t); w != nil {
+			source = w.Source
+		}
+		if other, ok := first[source]; ok {
+			g.warnDouble(group, other, t)
+			continue
+		}
+		first[source] = t
+	}
+}
+
+// warnDouble says that a group reads one input twice, once a minute.
+func (g *Gateway) warnDouble(group, one, other string) {
+	now, key := time.Now(), "double\x00"+group
+	if last, ok := g.unreachable.Load(key); ok && now.Sub(last.(time.Time)) < time.Minute {
+		return
+	}
+	g.unreachable.Store(key, now)
+	g.log.Warn("a group reads one input twice: a source and its view, or two views of one source, share one progress", "group", group, "topic", one, "other", other,
+		"cure", "subscribe to one of them; during a move from one to the other this is harmless")
+}

@@ -1,0 +1,278 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Broker is a member of the cluster.
+type Broker struct {
+	ID   int32
+	Addr string // HOST:PORT
+}
+
+// Topic is what the cluster's metadata says of a topic.
+type Topic struct {
+	Name              string
+	ID                [16]byte
+	Partitions        int32
+	ReplicationFactor int16
+	Internal          bool
+	Leaders           []int32 // by partition, -1 where there is none
+}
+
+// Cluster is the cluster behind the gateway, seen with the gateway's own
+// credentials. Its methods may be called from any goroutine.
+type Cluster struct {
+	cfg    Config
+	log    *slog.Logger
+	client *kgo.Client
+	admin  *kadm.Client
+
+	mu         sync.RWMutex
+	brokers    map[int32]Broker // every broker ever seen: one that is down may come back
+	controller int32
+	clusterID  string
+}
+
+// Open connects to the cluster and learns its brokers. The error of a cluster
+// that does not answer within ctx names the addresses tried.
+func Open(ctx context.Context, cfg Config, log *slog.Logger) (*Cluster, error) {
+	opts := []kgo.Opt{
+		kgo.SeedBrokers(cfg.Bootstrap...),
+		kgo.ClientID("tandem"),
+		kgo.Dialer(func(ctx context.Context, _, addr string) (net.Conn, error) { return cfg.Dial(ctx, addr) }),
+		kgo.MetadataMinAge(100 * time.Millisecond),
+		kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerLinger(0),
+		kgo.RetryTimeout(15 * time.Second),
+		kgo.RecordDeliveryTimeout(20 * time.Second),
+	}
+	if cfg.SASL != nil {
+		opts = append(opts, kgo.SASL(cfg.SASL))
+	}
+	client, err := kgo.NewClient(opts...)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{cfg: cfg, log: log, client: client, admin: kadm.NewClient(client), brokers: make(map[int32]Broker)}
+	for {
+		_, err = c.Topics(ctx)
+		if err == nil {
+			return c, nil
+		}
+		select {
+		case <-ctx.Done():
+			client.Close()
+			return nil, fmt.Errorf("the Kafka cluster at %v does not answer: %w", cfg.Bootstrap, err)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// Close ends the cluster's own connections.
+func (c *Cluster) Close() { c.client.Close() }
+
+// Topics asks the cluster for the named topics (none: only for its brokers) and
+// takes note of the brokers in the answer. Topics that do not exist, or that
+// the gateway may not describe, are absent from the result.
+func (c *Cluster) Topics(ctx context.Context, names ...string) (map[string]Topic, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	req.AllowAutoTopicCreation = false
+	req.Topics = []kmsg.MetadataRequestTopic{}
+	for _, n := range names {
+		t := kmsg.NewMetadataRequestTopic()
+		t.Topic = kmsg.StringPtr(n)
+		req.Topics = append(req.Topics, t)
+	}
+	resp, err := req.RequestWith(ctx, c.client)
+	if err != nil {
+		return nil, err
+	}
+	c.NoteBrokers(resp)
+	out := make(map[string]Topic, len(resp.Topics))
+	for i := range resp.Topics {
+		t := &resp.Topics[i]
+		if t.Topic == nil {
+			continue
+		}
+		switch err := kerr.ErrorForCode(t.ErrorCode); err {
+		case nil, kerr.LeaderNotAvailable:
+			out[*t.Topic] = topicOf(t)
+		case kerr.UnknownTopicOrPartition, kerr.TopicAuthorizationFailed, kerr.InvalidTopicException:
+		default:
+			return nil, fmt.Errorf("metadata of topic %s: %w", *t.Topic, err)
+		}
+	}
+	return out, nil
+}
+
+func topicOf(t *kmsg.MetadataResponseTopic) Topic {
+	out := Topic{Name: *t.Topic, ID: t.TopicID, Partitions: int32(len(t.Partitions)), Internal: t.IsInternal, Leaders: make([]int32, len(t.Partitions))}
+	for i := range out.Leaders {
+		out.Leaders[i] = -1
+	}
+	for i := range t.Partitions {
+		p := &t.Partitions[i]
+		if p.Partition >= 0 && int(p.Partition) < len(out.Leaders) {
+			out.Leaders[p.Partition] = p.Leader
+		}
+		out.ReplicationFactor = max(out.ReplicationFactor, int16(len(p.Replicas)))
+	}
+	return out
+}
+
+// NoteBrokers takes note of the brokers that a metadata answer names.
+func (c *Cluster) NoteBrokers(resp *kmsg.MetadataResponse) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range resp.Brokers {
+		b := &resp.Brokers[i]
+		c.brokers[b.NodeID] = Broker{ID: b.NodeID, Addr: net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))}
+	}
+	c.controller = resp.ControllerID
+	if resp.ClusterID != nil {
+		c.clusterID = *resp.ClusterID
+	}
+}
+
+// NoteBroker takes note of one broker's address.
+func (c *Cluster) NoteBroker(id int32, host string, port int32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.brokers[id] = Broker{ID: id, Addr: net.JoinHostPort(host, strconv.Itoa(int(port)))}
+}
+
+// Brokers returns every broker seen so far.
+func (c *Cluster) Brokers() map[int32]Broker {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return maps.Clone(c.brokers)
+}
+
+// BrokerAddr returns where a broker was last seen.
+func (c *Cluster) BrokerAddr(id int32) (string, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	b, ok := c.brokers[id]
+	return b.Addr, ok
+}
+
+// ID returns the cluster's id.
+func (c *Cluster) ID() string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.clusterID
+}
+
+// DialAny opens a raw connection for a client's bootstrap connection: to a
+// configured address or, if none answers, to any broker known.
+func (c *Cluster) DialAny(ctx context.Context) (net.Conn, error) {
+	var last error
+	for _, addr := range c.cfg.Bootstrap {
+		conn, err := c.cfg.Dial(ctx, addr)
+		if err == nil {
+			return conn, nil
+		}
+		last = err
+	}
+	for _, b := range c.Brokers() {
+		if conn, err := c.cfg.Dial(ctx, b.Addr); err == nil {
+			return conn, nil
+		}
+	}
+	return nil, last
+}
+
+// DialBroker opens a raw connection to one broker.
+func (c *Cluster) DialBroker(ctx context.Context, id int32) (net.Conn, error) {
+	addr, ok := c.BrokerAddr(id)
+	if !ok {
+		return nil, fmt.Errorf("broker %d has not been seen", id)
+	}
+	return c.cfg.Dial(ctx, addr)
+}
+
+// backingConfigs are the settings of a view's backing topic. 78 bytes is the
+// size of a transaction's end marker: with less, transactions that were begun
+// on the topic would hang; with it every producer's batch is refused.
+var backingConfigs = map[string]*string{
+	"max.message.bytes": kadm.StringPtr("78"),
+	"cleanup.policy":    kadm.StringPtr("delete"),
+}
+
+// CreateBacking creates the backing topic of a view; one that is there already
+// is no error.
+func (c *Cluster) CreateBacking(ctx context.Context, name string, partitions int32, replication int16) error {
+	resp, err := c.admin.CreateTopic(ctx, partitions, replication, backingConfigs, name)
+	if err == nil {
+		err = resp.Err
+	}
+	if err == kerr.TopicAlreadyExists {
+		return nil
+	}
+	return err
+}
+
+// GrowBacking brings a topic to at least the given number of partitions.
+func (c *Cluster) GrowBacking(ctx context.Context, name string, partitions int32) error {
+	resp, err := c.admin.UpdatePartitions(ctx, int(partitions), name)
+	if err != nil {
+		return err
+	}
+	r, err := resp.On(name, nil)
+	if err == nil {
+		err = r.Err
+	}
+	if err == kerr.InvalidPartitions { // another gateway was faster
+		return nil
+	}
+	return err
+}
+
+// DeleteTopic deletes a topic; one that is not there is no error.
+func (c *Cluster) DeleteTopic(ctx context.Context, name string) error {
+	resp, err := c.admin.DeleteTopic(ctx, name)
+	if err == nil {
+		err = resp.Err
+	}
+	if err == kerr.UnknownTopicOrPartition {
+		return nil
+	}
+	return err
+}
+
+// DeleteTopicID deletes a topic by its id, so that one made anew with the same
+// name stays; by name where the cluster has no ids.
+func (c *Cluster) DeleteTopicID(ctx context.Context, name string, id [16]byte) error {
+	if id == ([16]byte{}) {
+		return c.DeleteTopic(ctx, name)
+	}
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	req.TimeoutMillis = 15_000
+	t := kmsg.NewDeleteTopicsRequestTopic()
+	t.TopicID = id
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(ctx, c.client)
+	if err != nil {
+		return err
+	}
+	for _, t := range resp.Topics {
+		if err := kerr.ErrorForCode(t.ErrorCode); err != nil && err != kerr.UnknownTopicID && err != kerr.UnknownTopicOrPartition {
+			return err
+		}
+	}
+	return nil
+}

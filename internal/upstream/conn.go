@@ -1,0 +1,168 @@
+package upstream
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/tandem-kafka/tandem/internal/wire"
+	"github.com/twmb/franz-go/pkg/kbin"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// maxResponse bounds what one response can make the gateway allocate.
+const maxResponse = 512 << 20
+
+// Conn is a connection of the gateway's own to one broker, authenticated and
+// with known versions. It takes one request at a time and belongs to one
+// goroutine. kgo shares one connection per broker among all fetches, where the
+// long poll of one partition would hold up the others: hence our own.
+type Conn struct {
+	raw      net.Conn
+	r        *bufio.Reader
+	clientID string
+	next     int32
+	out      []byte
+	versions map[int16][2]int16
+}
+
+// Connect dials, asks for versions and authenticates.
+func (c *Config) Connect(ctx context.Context, addr, clientID string) (*Conn, error) {
+	raw, err := c.Dial(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	conn := &Conn{raw: raw, r: bufio.NewReaderSize(raw, 16<<10), clientID: clientID}
+	timeout := c.DialTimeout
+	if timeout <= 0 {
+		timeout = 10 * time.Second
+	}
+	hello, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if err := conn.hello(hello, c); err != nil {
+		_ = raw.Close()
+		return nil, fmt.Errorf("broker %s: %w", addr, err)
+	}
+	return conn, nil
+}
+
+func (c *Conn) hello(ctx context.Context, cfg *Config) error {
+	req := kmsg.NewPtrApiVersionsRequest()
+	req.Version = 3
+	req.ClientSoftwareName, req.ClientSoftwareVersion = "tandem", "1"
+	resp, err := c.RoundTrip(ctx, req)
+	if err != nil {
+		return err
+	}
+	av := resp.(*kmsg.ApiVersionsResponse)
+	if err := kerr.ErrorForCode(av.ErrorCode); err != nil {
+		return err
+	}
+	c.versions = make(map[int16][2]int16, len(av.ApiKeys))
+	for _, k := range av.ApiKeys {
+		c.versions[k.ApiKey] = [2]int16{k.MinVersion, k.MaxVersion}
+	}
+	if cfg.SASL == nil {
+		return nil
+	}
+	return c.authenticate(ctx, cfg)
+}
+
+func (c *Conn) authenticate(ctx context.Context, cfg *Config) error {
+	hs := kmsg.NewPtrSASLHandshakeRequest()
+	hs.Version, hs.Mechanism = 1, cfg.SASL.Name()
+	resp, err := c.RoundTrip(ctx, hs)
+	if err != nil {
+		return err
+	}
+	if h := resp.(*kmsg.SASLHandshakeResponse); h.ErrorCode != 0 {
+		return fmt.Errorf("SASL mechanism %s: %w; the broker offers %v", hs.Mechanism, kerr.ErrorForCode(h.ErrorCode), h.SupportedMechanisms)
+	}
+	host, _, _ := net.SplitHostPort(c.raw.RemoteAddr().String())
+	session, message, err := cfg.SASL.Authenticate(ctx, host)
+	if err != nil {
+		return err
+	}
+	for done := false; !done; {
+		auth := kmsg.NewPtrSASLAuthenticateRequest()
+		auth.Version, auth.SASLAuthBytes = 1, message
+		resp, err := c.RoundTrip(ctx, auth)
+		if err != nil {
+			return err
+		}
+		a := resp.(*kmsg.SASLAuthenticateResponse)
+		if err := kerr.ErrorForCode(a.ErrorCode); err != nil {
+			if a.ErrorMessage != nil {
+				return fmt.Errorf("%w: %s", err, *a.ErrorMessage)
+			}
+			return err
+		}
+		if done, message, err = session.Challenge(a.SASLAuthBytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Version sets a request's version to the highest that both sides know.
+func (c *Conn) Version(req kmsg.Request) error {
+	v, ok := c.versions[req.Key()]
+	if !ok || v[0] > req.MaxVersion() {
+		return fmt.Errorf("upstream: the broker does not know %s: %w", kmsg.NameForKey(req.Key()), kerr.UnsupportedVersion)
+	}
+	req.SetVersion(min(v[1], req.MaxVersion()))
+	return nil
+}
+
+// RoundTrip sends a request whose version is set and waits for its response.
+// Any error but a context's end before the write leaves the connection closed.
+func (c *Conn) RoundTrip(ctx context.Context, req kmsg.Request) (resp kmsg.Response, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.raw.Close() })
+	defer func() {
+		if !stop() && err != nil {
+			err = errors.Join(ctx.Err(), err)
+		}
+		if err != nil {
+			_ = c.raw.Close()
+		}
+	}()
+	c.next++
+	c.out = wire.AppendRequest(c.out[:0], c.next, &c.clientID, req)
+	if _, err := c.raw.Write(c.out); err != nil {
+		return nil, err
+	}
+	if cap(c.out) > 1<<20 {
+		c.out = nil
+	}
+	var head [4]byte
+	if _, err := io.ReadFull(c.r, head[:]); err != nil {
+		return nil, err
+	}
+	size := binary.BigEndian.Uint32(head[:])
+	if size < 4 || size > maxResponse {
+		return nil, fmt.Errorf("%w: response of %d bytes", wire.ErrFrameSize, size)
+	}
+	content, err := wire.ReadContent(c.r, int(size))
+	if err != nil {
+		return nil, err
+	}
+	if got := (&kbin.Reader{Src: content}).Int32(); got != c.next {
+		return nil, fmt.Errorf("upstream: answer %d to request %d", got, c.next)
+	}
+	return wire.DecodeResponse(req.Key(), req.GetVersion(), content)
+}
+
+// Close closes the connection.
+func (c *Conn) Close() { _ = c.raw.Close() }
+
+// Versions returns the API versions the broker named, [lowest, highest].
+func (c *Conn) Versions() map[int16][2]int16 { return c.versions }

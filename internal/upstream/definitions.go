@@ -1,0 +1,146 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// DefinitionsTopic is the compacted topic with one partition that holds what
+// all gateways of a cluster must agree on: the views, and the ports of brokers
+// with large ids.
+const DefinitionsTopic = "__tandem_views"
+
+// Record is one record of the definitions topic; a nil Value is a tombstone.
+type Record struct {
+	Offset     int64
+	Key, Value []byte
+}
+
+// Definitions reads and writes the definitions topic. CatchUp and Append may be
+// called from any goroutine.
+type Definitions struct {
+	c  *Cluster
+	mu sync.Mutex // one reader at a time, so that records are applied in order
+
+	topicID [16]byte
+	next    int64
+}
+
+// Definitions returns the reader and writer of the definitions topic.
+func (c *Cluster) Definitions() *Definitions { return &Definitions{c: c} }
+
+// CatchUp reads everything between the last call and the topic's end of this
+// moment, and gives it to apply in log order. A topic that does not exist holds
+// nothing. reset tells apply's owner that the topic was deleted or made anew:
+// what was applied before counts no more.
+func (d *Definitions) CatchUp(ctx context.Context, reset func(), apply func(Record)) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	topics, err := d.c.Topics(ctx, DefinitionsTopic)
+	if err != nil {
+		return err
+	}
+	t, ok := topics[DefinitionsTopic]
+	if !ok || t.ID != d.topicID {
+		if d.next > 0 {
+			reset()
+		}
+		d.next, d.topicID = 0, t.ID
+		if !ok {
+			return nil
+		}
+	}
+	ends, err := d.c.admin.ListEndOffsets(ctx, DefinitionsTopic)
+	if err != nil {
+		return err
+	}
+	end, ok := ends.Lookup(DefinitionsTopic, 0)
+	if !ok {
+		return fmt.Errorf("%s has no partition 0", DefinitionsTopic)
+	}
+	if end.Err != nil {
+		return fmt.Errorf("end of %s: %w", DefinitionsTopic, end.Err)
+	}
+	for d.next < end.Offset {
+		if err := d.read(ctx, t, apply); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read fetches once and applies what came.
+func (d *Definitions) read(ctx context.Context, t Topic, apply func(Record)) error {
+	req := kmsg.NewPtrFetchRequest()
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = 500, 1, 4<<20
+	ft := kmsg.NewFetchRequestTopic()
+	ft.Topic, ft.TopicID = t.Name, t.ID
+	fp := kmsg.NewFetchRequestTopicPartition()
+	fp.FetchOffset, fp.PartitionMaxBytes, fp.CurrentLeaderEpoch = d.next, 4<<20, -1
+	ft.Partitions = append(ft.Partitions, fp)
+	req.Topics = append(req.Topics, ft)
+	if len(t.Leaders) == 0 || t.Leaders[0] < 0 {
+		return fmt.Errorf("%s: %w", DefinitionsTopic, kerr.LeaderNotAvailable)
+	}
+	kresp, err := d.c.client.Broker(int(t.Leaders[0])).RetriableRequest(ctx, req)
+	if err != nil {
+		return err
+	}
+	resp := kresp.(*kmsg.FetchResponse)
+	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
+		return err
+	}
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		return errors.New("definitions: the broker's answer does not name the partition asked for")
+	}
+	p := &resp.Topics[0].Partitions[0]
+	if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+		if err == kerr.OffsetOutOfRange && p.LogStartOffset > d.next {
+			d.next = p.LogStartOffset
+			return nil
+		}
+		return fmt.Errorf("reading %s: %w", DefinitionsTopic, err)
+	}
+	part, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{Offset: d.next, Topic: t.Name}, p, kgo.DefaultDecompressor(), nil)
+	if part.Err != nil {
+		return fmt.Errorf("reading %s: %w", DefinitionsTopic, part.Err)
+	}
+	for _, r := range part.Records {
+		apply(Record{Offset: r.Offset, Key: r.Key, Value: r.Value})
+	}
+	if next <= d.next {
+		return fmt.Errorf("reading %s: no progress at offset %d", DefinitionsTopic, d.next)
+	}
+	d.next = next
+	return nil
+}
+
+// Append writes one record (a nil value deletes the key) and waits until all
+// in-sync replicas have it. The topic is made where it is missing.
+func (d *Definitions) Append(ctx context.Context, key, value []byte) error {
+	topics, err := d.c.Topics(ctx, DefinitionsTopic)
+	if err != nil {
+		return err
+	}
+	if _, ok := topics[DefinitionsTopic]; !ok {
+		resp, err := d.c.admin.CreateTopic(ctx, 1, -1, map[string]*string{"cleanup.policy": kadm.StringPtr("compact")}, DefinitionsTopic)
+		if err == nil {
+			err = resp.Err
+		}
+		if err != nil && err != kerr.TopicAlreadyExists {
+			return fmt.Errorf("creating %s: %w", DefinitionsTopic, err)
+		}
+	}
+	err = d.c.client.ProduceSync(ctx, &kgo.Record{Topic: DefinitionsTopic, Key: key, Value: value}).FirstErr()
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", DefinitionsTopic, err)
+	}
+	return nil
+}
