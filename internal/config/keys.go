@@ -1,0 +1,163 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// checkKeys refuses keys that the settings do not have, with the nearest one
+// that they have. A file without any settings is empty.
+func checkKeys(data []byte) (empty bool, err error) {
+	file, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		return false, oneLine(err)
+	}
+	docs := 0
+	for _, doc := range file.Docs {
+		switch doc.Body.(type) {
+		case nil, *ast.NullNode, *ast.CommentGroupNode:
+			continue
+		}
+		if docs++; docs > 1 {
+			return false, errors.New("it holds more than one document")
+		}
+		if err := checkNode(doc.Body, reflect.TypeFor[Config](), ""); err != nil {
+			return false, err
+		}
+	}
+	return docs == 0, nil
+}
+
+func checkNode(node ast.Node, t reflect.Type, path string) error {
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	var values []*ast.MappingValueNode
+	switch n := node.(type) {
+	case *ast.MappingNode:
+		values = n.Values
+	case *ast.MappingValueNode:
+		values = []*ast.MappingValueNode{n}
+	case *ast.NullNode, *ast.CommentGroupNode:
+		return nil
+	case *ast.AnchorNode:
+		return checkNode(n.Value, t, path)
+	case *ast.AliasNode:
+		return nil // checked where its anchor is
+	default:
+		where := "the file"
+		if path != "" {
+			where = path
+		}
+		return at(node, "%s must be a mapping of settings", where)
+	}
+	known := fields(t)
+	for _, v := range values {
+		key := strings.Trim(v.Key.String(), `"'`)
+		full := strings.TrimPrefix(path+"."+key, ".")
+		if t == reflect.TypeFor[Views]() && isMapping(v.Value) {
+			if err := checkNode(v.Value, reflect.TypeFor[View](), full); err != nil {
+				return err
+			}
+			continue
+		}
+		f, ok := known[key]
+		if !ok {
+			return at(v.Key, "unknown setting %q%s", full, hint(key, path, t))
+		}
+		if err := checkNode(v.Value, f, full); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func isMapping(n ast.Node) bool {
+	switch n.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return true
+	}
+	return false
+}
+
+func at(n ast.Node, format string, args ...any) error {
+	pos := n.GetToken().Position
+	return fmt.Errorf("[%d:%d] %s", pos.Line, pos.Column, fmt.Sprintf(format, args...))
+}
+
+// fields returns the types of a section's settings by key.
+func fields(t reflect.Type) map[string]reflect.Type {
+	known := map[string]reflect.Type{}
+	for i := range t.NumField() {
+		if key := t.Field(i).Tag.Get("yaml"); key != "" && key != "NAME" {
+			known[key] = t.Field(i).Type
+		}
+	}
+	return known
+}
+
+// hint names the nearest setting of the section; where none is near, a setting
+// of that name in another section; else all of the section.
+func hint(key, path string, t reflect.Type) string {
+	names := make([]string, 0, t.NumField())
+	for name := range fields(t) {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	best, bestDistance := "", len(key)/2+1
+	for _, name := range names {
+		if d := distance(key, name); d < bestDistance {
+			best, bestDistance = name, d
+		}
+	}
+	if best != "" {
+		return fmt.Sprintf("; did you mean %q?", strings.TrimPrefix(path+"."+best, "."))
+	}
+	for _, full := range paths(reflect.TypeFor[Config](), "") {
+		if full == key || strings.HasSuffix(full, "."+key) {
+			return fmt.Sprintf("; did you mean %q?", full)
+		}
+	}
+	return "; there are " + strings.Join(names, ", ")
+}
+
+// paths lists all settings with the names of their sections before them.
+func paths(t reflect.Type, prefix string) []string {
+	var all []string
+	for i := range t.NumField() {
+		f := t.Field(i)
+		full := strings.TrimPrefix(prefix+"."+f.Tag.Get("yaml"), ".")
+		if f.Type.Kind() == reflect.Struct {
+			all = append(all, paths(f.Type, full)...)
+		} else {
+			all = append(all, full)
+		}
+	}
+	return all
+}
+
+// distance is Levenshtein's.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}

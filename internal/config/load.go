@@ -1,0 +1,114 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+)
+
+// Load reads the file into the defaults. The result is not validated yet:
+// flags may come on top.
+func Load(path string) (Config, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Config{}, fmt.Errorf("config file: %w", err)
+	}
+	c, err := Parse(data)
+	if err != nil {
+		return Config{}, fmt.Errorf("config file %s: %w", path, err)
+	}
+	return c, nil
+}
+
+// Parse reads YAML into the defaults. Unknown keys, keys that come twice and
+// more than one document are errors.
+func Parse(data []byte) (Config, error) {
+	c := Default()
+	if empty, err := checkKeys(data); err != nil || empty {
+		return c, err
+	}
+	dec := yaml.NewDecoder(strings.NewReader(string(data)), yaml.Strict())
+	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
+		return Config{}, oneLine(err)
+	}
+	return c, nil
+}
+
+// oneLine takes the position and the message of a YAML error and leaves the
+// picture of the source.
+func oneLine(err error) error {
+	text, _, _ := strings.Cut(yaml.FormatError(err, false, false), "\n")
+	return errors.New(text)
+}
+
+// Addresses is a list of HOST:PORT.
+type Addresses []string
+
+// UnmarshalYAML takes a list or one text with commas.
+func (a *Addresses) UnmarshalYAML(decode func(any) error) error {
+	var text string
+	if err := decode(&text); err == nil {
+		*a = ParseAddresses(text)
+		return nil
+	}
+	return decode((*[]string)(a))
+}
+
+// ParseAddresses splits a text at its commas; blanks and empty parts do not count.
+func ParseAddresses(text string) Addresses {
+	var list Addresses
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			list = append(list, part)
+		}
+	}
+	return list
+}
+
+// UnmarshalYAML takes keys with a mapping as views, the others as settings.
+func (v *Views) UnmarshalYAML(decode func(any) error) error {
+	var keys yaml.MapSlice
+	if err := decode(&keys); err != nil {
+		return err
+	}
+	type settings Views // without this method
+	var named map[string]View
+	var rest yaml.MapSlice
+	for _, item := range keys {
+		name, ok := item.Key.(string)
+		if !ok {
+			return fmt.Errorf("the name of a view must be text, not %v", item.Key)
+		}
+		if _, mapping := item.Value.(map[string]any); !mapping {
+			rest = append(rest, item)
+			continue
+		}
+		data, err := yaml.Marshal(item.Value)
+		if err != nil {
+			return err
+		}
+		var view View
+		if err := yaml.UnmarshalWithOptions(data, &view, yaml.Strict()); err != nil {
+			return fmt.Errorf("view %s: %w", name, oneLine(err))
+		}
+		if named == nil {
+			named = map[string]View{}
+		}
+		named[name] = view
+	}
+	data, err := yaml.Marshal(rest)
+	if err != nil {
+		return err
+	}
+	s := settings(*v)
+	if err := yaml.UnmarshalWithOptions(data, &s, yaml.Strict()); err != nil {
+		return fmt.Errorf("views: %w", oneLine(err))
+	}
+	*v = Views(s)
+	v.Named = named
+	return nil
+}
