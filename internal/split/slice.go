@@ -52,46 +52,32 @@ func (s *Splitter) index(h *header, recs []byte) error {
 	p, prev, current := 0, int32(-1), ^uint32(0)
 	for i := range h.count {
 		start := p
-		length, p2 := varint(recs, p)
-		if p2 < 0 || length < 0 || int(length) > len(recs)-p2 {
+		r, ok := parseHead(recs, p)
+		if !ok {
+			return fail(h.base, ErrCorrupt, "record %d of %d does not parse", i, h.count)
+		}
+		if r.end > len(recs) || int(r.keyLen) > r.end-r.key || r.key > r.end {
 			return fail(h.base, ErrCorrupt, "record %d of %d does not end within the batch", i, h.count)
 		}
-		end := p2 + int(length)
-		rec := recs[:end]
-		p = p2 + 1 // attributes
-		for n := 0; ; n++ {
-			if p >= end || n == 10 {
-				return fail(h.base, ErrCorrupt, "record %d of %d: bad timestamp delta", i, h.count)
-			}
-			p++
-			if rec[p-1] < 0x80 {
-				break
-			}
+		if r.delta <= prev || r.delta > h.lastOffsetDelta {
+			return fail(h.base, ErrCorrupt, "record %d of %d: offset delta %d after %d, last %d", i, h.count, r.delta, prev, h.lastOffsetDelta)
 		}
-		delta, p3 := varint(rec, p)
-		if p3 < 0 || delta <= prev || delta > h.lastOffsetDelta {
-			return fail(h.base, ErrCorrupt, "record %d of %d: offset delta %d after %d, last %d", i, h.count, delta, prev, h.lastOffsetDelta)
-		}
-		prev = delta
-		keyLen, p4 := varint(rec, p3)
-		if p4 < 0 || int(keyLen) > end-p4 {
-			return fail(h.base, ErrCorrupt, "record %d of %d: bad key length", i, h.count)
-		}
+		prev = r.delta
 		var slice uint32
-		if keyLen >= 0 {
-			slice = slicer.ofKey(rec[p4 : p4+int(keyLen)])
+		if r.keyLen >= 0 {
+			slice = slicer.ofKey(recs[r.key : r.key+int(r.keyLen)])
 		} else {
-			slice = uint32(h.base+int64(delta)) & slicer.mask
+			slice = uint32(h.base+int64(r.delta)) & slicer.mask
 		}
-		p = end
+		p = r.end
 		pt := &parts[slice]
 		if pt.count == 0 {
 			s.touched = append(s.touched, slice)
-			pt.first = delta
+			pt.first = r.delta
 		}
 		pt.count++
-		pt.bytes += uint32(end - start)
-		pt.last = delta
+		pt.bytes += uint32(p - start)
+		pt.last = r.delta
 		if slice != current {
 			current = slice
 			spans = append(spans, span{uint32(start), slice})

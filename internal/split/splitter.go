@@ -126,7 +126,8 @@ func (s *Splitter) begin(slicing Slicing, readCommitted bool, aborted []Aborted)
 func (s *Splitter) take(n, size, remaining int) []byte {
 	if n > len(s.out) {
 		s.outBytes -= len(s.out)
-		rest := min(float64(n)*float64(remaining)/float64(size), float64(max(0, s.cfg.MaxBlockBytes-s.outBytes-n)))
+		// One sixteenth more than that, so that the last batch need not have a buffer of its own.
+		rest := min(float64(n)*float64(remaining)/float64(size)*17/16, float64(max(0, s.cfg.MaxBlockBytes-s.outBytes-n)))
 		s.out = s.cfg.Alloc(n + int(rest))
 		s.outBytes += len(s.out)
 	}
