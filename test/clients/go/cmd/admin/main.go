@@ -3,6 +3,7 @@
 //	admin --bootstrap B recreate TOPIC PARTITIONS   delete the topic if it exists, create it
 //	admin --bootstrap B describe TOPIC              print {"partitions":N,"start":{...},"end":{...}}
 //	admin --bootstrap B committed GROUP TOPIC       print {"partition":offset,...} as committed by the group
+//	admin --bootstrap B session GROUP MS            set the session timeout of a KIP-848 group, where the cluster has such a setting
 //	admin --bootstrap B members GROUP               print {"state":...,"members":N,"protocol":assignor}
 package main
 
@@ -18,7 +19,9 @@ import (
 	"github.com/tandem-kafka/tandem/test/clients/go/kit"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 func main() {
@@ -31,7 +34,7 @@ func main() {
 	defer stop()
 	a, args := kadm.NewClient(c), flag.Args()
 	if len(args) < 2 {
-		kit.Fatal("usage: admin --bootstrap B recreate|describe|committed|members ...")
+		kit.Fatal("usage: admin --bootstrap B recreate|describe|committed|session|members ...")
 	}
 	switch args[0] {
 	case "recreate":
@@ -88,10 +91,30 @@ func main() {
 			}
 		})
 		print(out)
+	case "session":
+		ms, err := strconv.Atoi(args[2])
+		check(err)
+		req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+		group := kmsg.NewIncrementalAlterConfigsRequestResource()
+		group.ResourceType, group.ResourceName = kmsg.ConfigResourceTypeGroupConfig, args[1]
+		for name, value := range map[string]int{"consumer.session.timeout.ms": ms, "consumer.heartbeat.interval.ms": ms / 6} {
+			set := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+			set.Name, set.Value = name, kmsg.StringPtr(strconv.Itoa(value))
+			group.Configs = append(group.Configs, set)
+		}
+		req.Resources = append(req.Resources, group)
+		if resp, err := req.RequestWith(ctx, c); err != nil || kerr.ErrorForCode(resp.Resources[0].ErrorCode) != nil {
+			kit.Log("session of %s: %v %+v", args[1], err, resp) // an older cluster: its own setting holds
+		}
 	case "members":
 		groups, err := a.DescribeGroups(ctx, args[1])
 		check(err)
-		print(map[string]any{"state": groups[args[1]].State, "members": len(groups[args[1]].Members), "protocol": groups[args[1]].Protocol})
+		g := groups[args[1]]
+		out := map[string]any{"state": g.State, "members": len(g.Members), "protocol": g.Protocol}
+		if next, err := a.DescribeConsumerGroups(ctx, args[1]); err == nil && next[args[1]].Err == nil {
+			out = map[string]any{"state": next[args[1]].State, "members": len(next[args[1]].Members), "protocol": "consumer"}
+		}
+		print(out)
 	default:
 		kit.Fatal("unknown command %q", args[0])
 	}
