@@ -1,0 +1,306 @@
+package slicecache
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/tandem-kafka/tandem/internal/split"
+)
+
+// load is one read of a source from start on, by a Fetch to the cluster or, with raw, out of a raw answer in memory.
+// Its fields are under partition.mu, but for those that never change.
+type load struct {
+	start   int64
+	raw     *rawAnswer
+	wait    time.Duration // > 0: a long poll at the end of the source
+	ahead   int           // blocks between it and the last one that was asked for
+	resets  int           // reader.resets when it began
+	seenEnd int64         // reader.end when it began
+	want    []*sliced     // to split for, besides the waiters'
+	waiters []*waiter
+}
+
+// waiter is a fetch of one slice that may wait for a load.
+type waiter struct {
+	sl     *sliced
+	slice  int32
+	notify chan struct{} // of the whole fetch, capacity 1
+	each   bool          // wake after each load, not only when a record came
+	pos    int64         // everything below is delivered or known to hold nothing
+	load   *load         // what it waits for, nil: awake
+	loads  int           // loads it has seen end
+	err    error         // of the load
+}
+
+func (w *waiter) attach(l *load) {
+	w.load = l
+	l.waiters = append(l.waiters, w)
+}
+
+// detach takes w off its load.
+func (w *waiter) detach() {
+	if w.load == nil {
+		return
+	}
+	for i, x := range w.load.waiters {
+		if x == w {
+			last := len(w.load.waiters) - 1
+			w.load.waiters[i] = w.load.waiters[last]
+			w.load.waiters[last] = nil
+			w.load.waiters = w.load.waiters[:last]
+			break
+		}
+	}
+	w.load = nil
+}
+
+// finds says that b has a record for w.
+func (w *waiter) finds(b *split.Block) bool {
+	p := b.Slices[w.slice]
+	return len(p) > 0 && p[len(p)-1].Last >= w.pos
+}
+
+func (w *waiter) wake(err error) {
+	w.load, w.err = nil, err
+	w.loads++
+	select {
+	case w.notify <- struct{}{}:
+	default:
+	}
+}
+
+// loadAt returns the load that will bring pos for sl; it starts one if there is none. patient says that the
+// caller would wait at the source's end.
+func (r *reader) loadAt(pos int64, sl *sliced, patient bool) *load {
+	if l := r.inFlight(pos); l != nil {
+		l.ahead = 0
+		return l
+	}
+	l := &load{start: pos, want: []*sliced{sl}}
+	if a := r.rawAt(pos); a != nil {
+		l.raw, l.start = a, a.start
+	} else if patient && r.end >= 0 && pos >= r.end {
+		l.wait = r.c.cfg.PollWait
+	}
+	r.startLoad(l)
+	return l
+}
+
+// inFlight returns a load that probably brings pos. If it does not, its waiters start their own afterwards: waiting for one load
+// costs little, reading the same bytes twice for every slice that begins at a slightly other offset costs more.
+func (r *reader) inFlight(pos int64) *load {
+	for _, l := range r.loads {
+		switch {
+		case l.start == pos:
+			return l
+		case l.start > pos || l.wait > 0:
+		case l.raw != nil:
+			if pos < l.raw.end {
+				return l
+			}
+		case pos < l.start+r.span || r.span == 0 && r.end < 0:
+			return l
+		}
+	}
+	return nil
+}
+
+func (r *reader) startLoad(l *load) {
+	l.resets, l.seenEnd = r.resets, r.end
+	r.loads = append(r.loads, l)
+	if r.c.start(func() { r.run(l) }) {
+		return
+	}
+	// Closing. Nobody may wait for what never comes; fetches look at the cache's context too.
+	r.endLoad(l)
+}
+
+func (r *reader) endLoad(l *load) {
+	for i, x := range r.loads {
+		if x == l {
+			r.loads = append(r.loads[:i], r.loads[i+1:]...)
+			return
+		}
+	}
+}
+
+// readAhead sees to it that the blocks from pos on are loaded before they are asked for.
+func (r *reader) readAhead(sl *sliced, pos int64, ahead int) {
+	for ; ahead <= r.c.cfg.ReadAhead && pos < r.end; ahead++ {
+		if b := sl.find(pos); b != nil {
+			pos = b.End
+			continue
+		}
+		if l := r.inFlight(pos); l != nil {
+			l.ahead = min(l.ahead, ahead)
+			return
+		}
+		if r.rawAt(pos) != nil {
+			return
+		}
+		r.startLoad(&load{start: pos, ahead: ahead, want: []*sliced{sl}})
+		return
+	}
+}
+
+// loadBytes is the max bytes of the next Fetch. Brokers cut the last batch of an answer off anywhere, and what was cut
+// is read again: so ask for many batches at once, or, when batches are big, for exactly one (a broker always gives the
+// first batch whole).
+func (r *reader) loadBytes() int32 {
+	base := float64(r.c.cfg.LoadBytes)
+	switch b := r.perBatch; {
+	case b*20 <= base:
+		return int32(base)
+	case b*20 <= 8*base:
+		return int32(b * 20)
+	}
+	return 1
+}
+
+// run does loads one after the other while somebody waits for them.
+func (r *reader) run(l *load) {
+	for l != nil {
+		l = r.step(l)
+	}
+}
+
+// step does one load and returns the next, if waiters moved on to it.
+func (r *reader) step(l *load) *load {
+	f, release, err := r.fetch(l)
+	defer release()
+	if err != nil {
+		if err != errNotNeeded {
+			r.failed(l, err)
+		}
+		return nil
+	}
+	end, batches := walk(f.Raw)
+	r.p.mu.Lock()
+	if l.raw == nil {
+		r.answered(f, l.seenEnd)
+		r.loaded += int64(len(f.Raw))
+		if batches > 0 {
+			r.learn(l.start, end, len(f.Raw), batches)
+		}
+	}
+	if l.resets != r.resets {
+		// It may hold records that are no longer in the log.
+		r.endLoad(l)
+		for _, w := range l.waiters {
+			w.wake(nil)
+		}
+		l.waiters = nil
+		r.p.mu.Unlock()
+		return nil
+	}
+	if batches == 0 {
+		return r.nothing(l, len(f.Raw))
+	}
+	for _, w := range l.waiters {
+		l.wants(w.sl)
+	}
+	want := append([]*sliced(nil), l.want...)
+	if l.raw == nil && (len(l.waiters) > 0 || l.ahead > 0) {
+		r.readAhead(want[0], end, l.ahead+1)
+	}
+	r.p.mu.Unlock()
+
+	for _, sl := range want {
+		if err := r.split(l, sl, f); err != nil {
+			r.failed(l, err)
+			return nil
+		}
+	}
+	return r.finish(l, f, end, want)
+}
+
+func (l *load) wants(sl *sliced) {
+	for _, x := range l.want {
+		if x == sl {
+			return
+		}
+	}
+	l.want = append(l.want, sl)
+}
+
+// fetch gets the bytes of a load. A long poll reserves nothing, or partitions without traffic would use up the budget.
+func (r *reader) fetch(l *load) (f Fetched, release func(), err error) {
+	release = func() {}
+	c := r.c
+	if l.raw != nil {
+		return Fetched{Raw: l.raw.bytes, Aborted: l.raw.aborted}, release, nil
+	}
+	r.p.mu.Lock()
+	size, delay := r.loadBytes(), time.Until(r.retryAt)
+	need := int64(max(float64(size), r.perBatch)) * 2
+	// Nobody waits for what is read ahead: it does without when memory is short.
+	optional := l.ahead > 0
+	r.p.mu.Unlock()
+	if delay > 0 {
+		select {
+		case <-time.After(delay):
+		case <-c.ctx.Done():
+		}
+	}
+	if l.wait == 0 {
+		if !optional || !c.budget.tryReserve(need) {
+			if optional && r.giveUp(l) {
+				return f, release, errNotNeeded
+			}
+			if err := c.budget.reserve(c.ctx, need); err != nil {
+				return f, release, err
+			}
+		}
+		release = func() { c.budget.release(need) }
+	}
+	c.metrics.Loads.Add(1)
+	f, err = c.up.Fetch(c.ctx, r.p.src, l.start, r.readCommitted, l.wait, 1, size)
+	c.metrics.BytesLoaded.Add(int64(len(f.Raw)))
+	return f, release, err
+}
+
+var errNotNeeded = errors.New("not needed")
+
+// giveUp ends a load before it began, unless somebody waits for it by now.
+func (r *reader) giveUp(l *load) bool {
+	r.p.mu.Lock()
+	defer r.p.mu.Unlock()
+	if l.ahead == 0 || len(l.waiters) > 0 {
+		return false
+	}
+	r.endLoad(l)
+	return true
+}
+
+// learn adapts the size of loads to the log. bytes of a batch cut off are part of neither average.
+func (r *reader) learn(start, end int64, bytes, batches int) {
+	avg := func(v *float64, x float64) {
+		if *v == 0 {
+			*v = x
+		}
+		*v += (x - *v) / 4
+	}
+	avg(&r.perBatch, float64(bytes)/float64(batches))
+	if end > start {
+		avg(&r.perOffset, float64(bytes)/float64(end-start))
+		r.span = end - start
+	}
+}
+
+// walk goes over the headers of the complete batches of raw: the offset after the last one, and their number.
+func walk(raw []byte) (end int64, batches int) {
+	for len(raw) >= 17 {
+		size := int64(int32(binary.BigEndian.Uint32(raw[8:]))) + 12
+		if size < 17 || size > int64(len(raw)) {
+			break
+		}
+		end = int64(binary.BigEndian.Uint64(raw)) + 1
+		if raw[16] >= 2 && size >= 27 {
+			end += int64(int32(binary.BigEndian.Uint32(raw[23:])))
+		}
+		raw = raw[size:]
+		batches++
+	}
+	return end, batches
+}

@@ -1,0 +1,127 @@
+package slicecache
+
+import (
+	"context"
+	"time"
+
+	"github.com/tandem-kafka/tandem/internal/split"
+)
+
+// settle finds out the own end to answer. It reports false when nothing is known.
+func (p *part) settle() bool {
+	r := p.sl.r
+	pos := p.jump()
+	p.end = max(p.sl.slices[p.slice].last+1, p.next)
+	p.known = r.end >= 0 && pos >= r.end || p.end > p.next
+	if !p.known {
+		p.end = max(r.end, p.next)
+	}
+	return p.known
+}
+
+// search looks for the own ends of slices that found nothing so far.
+func (f *fetch) search() {
+	for i := range f.parts {
+		if p := &f.parts[i]; p.sl != nil && p.failed == nil {
+			r := p.sl.r
+			r.p.mu.Lock()
+			if !p.settle() && r.distance(p.pos) > nearBytes {
+				r.search(p.sl, r.c.cfg.TailScanBytes)
+			}
+			r.p.mu.Unlock()
+		}
+	}
+}
+
+// resolve finds the own ends to answer, with a little reading where they are not known.
+func (f *fetch) resolve(ctx context.Context) {
+	var timer *time.Timer
+	for {
+		var scan <-chan struct{}
+		unknown := false
+		for i := range f.parts {
+			p := &f.parts[i]
+			if p.failed != nil || p.known {
+				continue
+			}
+			again, s := f.resolvePart(p)
+			unknown = unknown || again
+			if s != nil {
+				scan = s
+			}
+		}
+		if !unknown {
+			break
+		}
+		if timer == nil {
+			timer = time.NewTimer(resolveWait)
+			defer timer.Stop()
+		}
+		select {
+		case <-f.notify:
+			continue
+		case <-scan:
+			continue
+		case <-timer.C:
+		case <-ctx.Done():
+		case <-f.c.ctx.Done():
+		}
+		break
+	}
+	for i := range f.parts {
+		f.parts[i].park()
+	}
+}
+
+// resolvePart settles p, or says what to wait for before trying again: a load, or a search of the tail.
+func (f *fetch) resolvePart(p *part) (again bool, scan <-chan struct{}) {
+	r := p.sl.r
+	r.p.mu.Lock()
+	defer r.p.mu.Unlock()
+	if p.load != nil {
+		return true, nil
+	}
+	if p.settle() || r.end < 0 || p.err != nil {
+		return false, nil
+	}
+	pos, record := p.sl.next(p.slice, p.pos)
+	if record {
+		// In memory, but not given for want of room.
+		p.end, p.known = pos+1, true
+		return false, nil
+	}
+	if !p.closed {
+		p.pos = pos
+	}
+	if pos < r.end && r.distance(pos) <= nearBytes {
+		p.each = true
+		p.attach(r.loadAt(pos, p.sl, false))
+		return true, nil
+	}
+	if s := r.search(p.sl, 2*nearBytes); s != nil {
+		return true, s.done
+	}
+	return false, nil
+}
+
+// result is the answer for p.
+func (p *part) result() SliceResult {
+	res := SliceResult{Err: p.failed, LogStart: -1, End: -1, Scanned: p.asked}
+	if p.sl == nil {
+		return res
+	}
+	p.sl.r.p.mu.Lock()
+	res.LogStart = p.sl.r.p.logStart
+	p.sl.r.p.mu.Unlock()
+	if p.failed != nil {
+		return res
+	}
+	res.Data, res.End, res.EndKnown, res.Scanned = p.data, p.end, p.known, p.pos
+	res.LogStart = min(res.LogStart, p.asked)
+	if p.cut.Data != nil {
+		if cut, ok := split.Trim(p.cut, p.asked); ok {
+			res.Data[0] = cut.Data
+		}
+	}
+	return res
+}
