@@ -17,16 +17,16 @@ import (
 func init() {
 	register(wire.AddPartitionsToTxn, &api{
 		decode: true,
-		owns: typedOwns(func(c *conn, req *kmsg.AddPartitionsToTxnRequest) (bool, bool) {
+		owns: typedOwns(func(c *conn, req *kmsg.AddPartitionsToTxnRequest) (bool, error) {
 			if req.Version > 3 {
-				return false, false
+				return false, nil
 			}
 			for _, t := range req.Topics {
 				if c.gw.views.Name(t.Topic) != nil {
-					return true, false
+					return true, nil
 				}
 			}
-			return false, false
+			return false, nil
 		}),
 		handle: typed(func(c *conn, _ context.Context, req *kmsg.AddPartitionsToTxnRequest) (kmsg.Response, error) {
 			resp := kmsg.NewPtrAddPartitionsToTxnResponse()

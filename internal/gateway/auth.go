@@ -1,11 +1,11 @@
 package gateway
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -14,38 +14,43 @@ import (
 type authCache map[string]authEntry
 
 type authEntry struct {
-	allowed bool
-	asked   time.Time
+	code  int16 // what a client that wants to read is answered, 0: it may
+	until time.Time
 }
 
 // opRead is READ's bit in Kafka's authorized operations (AclOperation 3).
 const opRead = 1 << 3
 
-// mayRead reports whether the connection's principal may READ all the topics.
-// The cluster is asked on the client's own connection, and again when an
-// answer is older than Limits.Authorization.
-func (c *conn) mayRead(ctx context.Context, topics ...string) (bool, error) {
+// deniedFor is how long a refusal is trusted: a right that was just given
+// counts soon.
+const deniedFor = time.Second
+
+// mayRead says whether the connection's principal may READ all the topics: 0,
+// or the error code to answer. The cluster is asked on the client's own
+// connection, and again when an answer is older than Limits.Authorization. An
+// error means that the connection is gone.
+func (c *conn) mayRead(topics ...string) (int16, error) {
 	now := time.Now()
 	var ask []string
 	for _, t := range topics {
-		if e, ok := c.auth[t]; !ok || now.Sub(e.asked) > c.gw.cfg.Limits.Authorization {
+		if e, ok := c.auth[t]; !ok || now.After(e.until) {
 			ask = append(ask, t)
 		}
 	}
 	if len(ask) > 0 {
-		if err := c.askRead(ctx, now, ask); err != nil {
-			return false, err
+		if err := c.askRead(now, ask); err != nil {
+			return 0, err
 		}
 	}
 	for _, t := range topics {
-		if !c.auth[t].allowed {
-			return false, nil
+		if code := c.auth[t].code; code != 0 {
+			return code, nil
 		}
 	}
-	return true, nil
+	return 0, nil
 }
 
-func (c *conn) askRead(ctx context.Context, now time.Time, topics []string) error {
+func (c *conn) askRead(now time.Time, topics []string) error {
 	req := kmsg.NewPtrMetadataRequest()
 	req.AllowAutoTopicCreation = false
 	req.IncludeTopicAuthorizedOperations = true
@@ -54,13 +59,13 @@ func (c *conn) askRead(ctx context.Context, now time.Time, topics []string) erro
 		rt.Topic = kmsg.StringPtr(t)
 		req.Topics = append(req.Topics, rt)
 	}
-	if err := c.setVersion(ctx, req, -1); err != nil {
+	if err := c.setVersion(c.ctx, req, -1); err != nil {
 		return err
 	}
 	if req.Version < 8 {
 		return fmt.Errorf("gateway: Metadata v%d does not say who may read a topic; Kafka 2.3 or later is needed", req.Version)
 	}
-	resp, err := c.roundTrip(ctx, req)
+	resp, err := c.roundTrip(c.ctx, req)
 	if err != nil {
 		return err
 	}
@@ -68,22 +73,35 @@ func (c *conn) askRead(ctx context.Context, now time.Time, topics []string) erro
 		c.auth = make(authCache)
 	}
 	for _, t := range topics {
-		c.auth[t] = authEntry{asked: now}
+		c.auth[t] = authEntry{code: kerr.UnknownTopicOrPartition.Code}
 	}
 	r := resp.(*kmsg.MetadataResponse)
 	for i := range r.Topics {
-		t := &r.Topics[i]
-		if t.Topic == nil || t.ErrorCode != 0 {
-			continue
+		if t := &r.Topics[i]; t.Topic != nil {
+			c.auth[*t.Topic] = c.entryFor(t, now)
 		}
-		ops := t.AuthorizedOperations
-		c.auth[*t.Topic] = authEntry{allowed: ops != math.MinInt32 && ops&opRead != 0, asked: now}
 	}
 	return nil
 }
 
-// mayReadView reports whether the connection's principal may READ a view and
-// its source: shared data goes to nobody else.
-func (c *conn) mayReadView(ctx context.Context, w *View) (bool, error) {
-	return c.mayRead(ctx, w.Name, w.Source)
+func (c *conn) entryFor(t *kmsg.MetadataResponseTopic, now time.Time) authEntry {
+	ops := t.AuthorizedOperations
+	switch {
+	case t.ErrorCode == kerr.TopicAuthorizationFailed.Code:
+		return authEntry{code: t.ErrorCode, until: now.Add(deniedFor)}
+	case t.ErrorCode == kerr.UnknownTopicOrPartition.Code:
+		return authEntry{code: t.ErrorCode} // it may just have been made: ask again
+	case ops == math.MinInt32 || ops&opRead == 0:
+		if t.ErrorCode != 0 {
+			return authEntry{code: t.ErrorCode}
+		}
+		return authEntry{code: kerr.TopicAuthorizationFailed.Code, until: now.Add(deniedFor)}
+	}
+	return authEntry{until: now.Add(c.gw.cfg.Limits.Authorization)}
+}
+
+// mayReadView says whether the connection's principal may READ a view and its
+// source: shared data goes to nobody else.
+func (c *conn) mayReadView(w *View) (int16, error) {
+	return c.mayRead(w.Name, w.Source)
 }

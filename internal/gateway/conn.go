@@ -51,6 +51,7 @@ type conn struct {
 	draining bool
 
 	// What follows belongs to readRequests and the handlers it runs.
+	answering   int32              // correlation id of the owned request
 	correlation int32              // of the gateway's own requests on up
 	versions    map[int16][2]int16 // of the broker; nil until asked for
 	clientID    *string

@@ -16,8 +16,8 @@ import (
 func init() {
 	register(wire.DeleteTopics, &api{
 		decode: true,
-		owns: typedOwns(func(c *conn, req *kmsg.DeleteTopicsRequest) (bool, bool) {
-			return len(deletedViews(c, req)) > 0, false
+		owns: typedOwns(func(c *conn, req *kmsg.DeleteTopicsRequest) (bool, error) {
+			return len(deletedViews(c, req)) > 0, nil
 		}),
 		handle: typed(func(c *conn, ctx context.Context, req *kmsg.DeleteTopicsRequest) (kmsg.Response, error) {
 			named := deletedViews(c, req)

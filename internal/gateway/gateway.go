@@ -21,15 +21,16 @@ import (
 
 // Gateway is a running gateway.
 type Gateway struct {
-	cfg     Config
-	log     *slog.Logger
-	cluster *upstream.Cluster
-	views   *views
-	ports   *ports
-	cache   *slicecache.Cache
-	reader  *upstream.Reader
-	groups  *groups
-	metrics *metrics
+	cfg        Config
+	log        *slog.Logger
+	cluster    *upstream.Cluster
+	views      *views
+	ports      *ports
+	cache      *slicecache.Cache
+	reader     *upstream.Reader
+	groups     *groups
+	metrics    *metrics
+	isolations isolations
 
 	ctx      context.Context // ends when Shutdown gives up waiting
 	cancel   context.CancelFunc
@@ -70,7 +71,7 @@ func (g *Gateway) start(ctx context.Context) (err error) {
 		return err
 	}
 	g.reader = g.cluster.Reader()
-	g.cache = slicecache.New(g.reader, slicecache.Config{MaxBytes: g.cfg.Limits.CacheBytes, Log: g.log})
+	g.cache = slicecache.New(g.reader, slicecache.Config{MaxBytes: g.cfg.Limits.CacheBytes, Logger: g.log})
 	g.groups = newGroups(g)
 	g.views = newViews(g)
 	if err := g.views.load(ctx); err != nil {

@@ -30,13 +30,13 @@ func init() {
 	})
 	register(wire.DescribeTopicPartitions, &api{
 		decode: true,
-		owns: typedOwns(func(c *conn, req *kmsg.DescribeTopicPartitionsRequest) (bool, bool) {
+		owns: typedOwns(func(c *conn, req *kmsg.DescribeTopicPartitionsRequest) (bool, error) {
 			for _, t := range req.Topics {
 				if c.gw.views.wanted(t.Topic) {
-					return true, false
+					return true, nil
 				}
 			}
-			return false, false
+			return false, nil
 		}),
 		handle: typed(func(c *conn, ctx context.Context, req *kmsg.DescribeTopicPartitionsRequest) (kmsg.Response, error) {
 			for _, t := range req.Topics {
@@ -59,13 +59,13 @@ func (v *views) wanted(name string) bool {
 	return w == nil || w.Backing == 0
 }
 
-func metadataOwns(c *conn, req *kmsg.MetadataRequest) (bool, bool) {
+func metadataOwns(c *conn, req *kmsg.MetadataRequest) (bool, error) {
 	for _, t := range req.Topics {
 		if t.Topic != nil && c.gw.views.wanted(*t.Topic) {
-			return true, false
+			return true, nil
 		}
 	}
-	return false, false
+	return false, nil
 }
 
 // ensureView makes the view that a name of the form SOURCE.viewN asks for. It
@@ -97,8 +97,12 @@ func (c *conn) ensureView(ctx context.Context, name string) (*View, int16) {
 	if v.Name(name) == nil && !c.gw.cfg.AutoCreate {
 		return nil, kerr.UnknownTopicOrPartition.Code
 	}
-	if allowed, err := c.mayRead(ctx, source); err != nil || !allowed {
-		return nil, kerr.TopicAuthorizationFailed.Code
+	code, err := c.mayRead(source)
+	if err != nil {
+		return nil, kerr.LeaderNotAvailable.Code
+	}
+	if code != 0 {
+		return nil, code
 	}
 	w, err := v.Create(ctx, name, source, partitions)
 	switch {

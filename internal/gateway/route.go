@@ -13,11 +13,12 @@ type api struct {
 	// decode: the request is read whole and decoded before anything else.
 	// Without it, the request passes as bytes and only rewrite applies.
 	decode bool
-	// owns reports whether the gateway has to answer this request itself. It
-	// may change the request that is then passed on (changed).
-	owns func(c *conn, req kmsg.Request) (owned, changed bool)
+	// owns reports whether the gateway has to answer this request itself. An
+	// error ends the connection.
+	owns func(c *conn, req kmsg.Request) (bool, error)
 	// handle answers an owned request. An error ends the connection; what a
-	// client is to see must be in the response.
+	// client is to see must be in the response. With a nil response the handler
+	// has written the answer itself (to conn.answering), or none is due.
 	handle func(c *conn, ctx context.Context, req kmsg.Request) (kmsg.Response, error)
 	// rewrite changes the response to a request that was passed on.
 	rewrite func(c *conn, version int16) func(kmsg.Response)
@@ -62,15 +63,15 @@ func (c *conn) route(h wire.Header, size int) error {
 	if err != nil {
 		return err
 	}
-	owned, changed := a.owns(c, req)
+	owned, err := a.owns(c, req)
+	if err != nil {
+		return err
+	}
 	if owned {
 		return c.own(a, h, req)
 	}
 	if h.Key == wire.Fetch && h.Version >= 16 {
 		p.walk = true
-	}
-	if changed {
-		return c.request(h, wire.AppendRequest(nil, h.CorrelationID, h.ClientID, req), p)
 	}
 	return c.request(h, frameOf(content), p)
 }
@@ -80,11 +81,12 @@ func (c *conn) own(a *api, h wire.Header, req kmsg.Request) error {
 	if err := c.barrier(); err != nil {
 		return err
 	}
+	c.answering = h.CorrelationID
 	resp, err := a.handle(c, c.ctx, req)
 	if err != nil {
 		return err
 	}
-	if resp == nil { // no answer is due
+	if resp == nil {
 		return nil
 	}
 	resp.SetVersion(h.Version)
@@ -99,6 +101,6 @@ func typed[Req kmsg.Request](f func(*conn, context.Context, Req) (kmsg.Response,
 }
 
 // typedOwns adapts an owns function of one request type.
-func typedOwns[Req kmsg.Request](f func(*conn, Req) (owned, changed bool)) func(*conn, kmsg.Request) (owned, changed bool) {
-	return func(c *conn, req kmsg.Request) (bool, bool) { return f(c, req.(Req)) }
+func typedOwns[Req kmsg.Request](f func(*conn, Req) (bool, error)) func(*conn, kmsg.Request) (bool, error) {
+	return func(c *conn, req kmsg.Request) (bool, error) { return f(c, req.(Req)) }
 }

@@ -21,27 +21,27 @@ import (
 func init() {
 	register(wire.JoinGroup, &api{
 		decode: true,
-		owns: typedOwns(func(c *conn, req *kmsg.JoinGroupRequest) (bool, bool) {
+		owns: typedOwns(func(c *conn, req *kmsg.JoinGroupRequest) (bool, error) {
 			if req.ProtocolType != "consumer" || len(req.Protocols) == 0 || c.gw.views.Empty() {
-				return false, false
+				return false, nil
 			}
 			var m kmsg.ConsumerMemberMetadata
 			if m.ReadFrom(req.Protocols[0].Metadata) == nil {
 				c.gw.checkSubscription(req.Group, m.Topics)
 			}
-			return false, false
+			return false, nil
 		}),
 	})
 	register(wire.ConsumerGroupHeartbeat, &api{
 		decode: true,
-		owns: typedOwns(func(c *conn, req *kmsg.ConsumerGroupHeartbeatRequest) (bool, bool) {
+		owns: typedOwns(func(c *conn, req *kmsg.ConsumerGroupHeartbeatRequest) (bool, error) {
 			for _, name := range req.SubscribedTopicNames {
 				if c.gw.views.wanted(name) {
-					return true, false
+					return true, nil
 				}
 			}
 			c.gw.checkSubscription(req.Group, req.SubscribedTopicNames)
-			return false, false
+			return false, nil
 		}),
 		handle: typed(func(c *conn, ctx context.Context, req *kmsg.ConsumerGroupHeartbeatRequest) (kmsg.Response, error) {
 			for _, name := range req.SubscribedTopicNames {
@@ -55,8 +55,8 @@ func init() {
 	})
 	register(wire.ShareGroupHeartbeat, &api{
 		decode: true,
-		owns: typedOwns(func(c *conn, req *kmsg.ShareGroupHeartbeatRequest) (bool, bool) {
-			return c.sharedView(req.SubscribedTopicNames) != "", false
+		owns: typedOwns(func(c *conn, req *kmsg.ShareGroupHeartbeatRequest) (bool, error) {
+			return c.sharedView(req.SubscribedTopicNames) != "", nil
 		}),
 		handle: typed(func(c *conn, _ context.Context, req *kmsg.ShareGroupHeartbeatRequest) (kmsg.Response, error) {
 			resp := kmsg.NewPtrShareGroupHeartbeatResponse()
