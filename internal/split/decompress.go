@@ -174,11 +174,11 @@ func (d *decompressor) snappyBlock(n int, src []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if size > d.limit-n {
-		return nil, errLimit
-	}
 	if size > len(src)*64 { // an element yields at most 64 bytes and takes at least 2
 		return nil, errors.New("impossible block size")
+	}
+	if size > d.limit-n {
+		return nil, errLimit
 	}
 	if err := d.reserve(n, size); err != nil {
 		return nil, err

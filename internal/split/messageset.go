@@ -28,10 +28,13 @@ type message struct {
 func (m *message) codec() Codec        { return Codec(m.attributes & attrCodec) }
 func (m *message) logAppendTime() bool { return m.magic > 0 && m.attributes&attrLogAppendTime != 0 }
 
-// parseMessage reads one complete message.
+// parseMessage reads one complete message; b holds its magic at least.
 func parseMessage(b []byte, checkCRC bool) (m message, err error) {
 	be := binary.BigEndian
 	m.offset = int64(be.Uint64(b))
+	if magic := int8(b[atMagic]); magic != 0 && magic != 1 {
+		return m, fail(m.offset, ErrUnsupported, "magic %d", magic)
+	}
 	if len(b) < oldHeader+8 {
 		return m, fail(m.offset, ErrCorrupt, "%d bytes, less than a message", len(b))
 	}
@@ -42,9 +45,6 @@ func parseMessage(b []byte, checkCRC bool) (m message, err error) {
 	}
 	m.magic, m.attributes, m.timestamp = b[atMagic], b[oldAttributes], -1
 	rest := b[oldHeader:]
-	if m.magic > 1 || int8(m.magic) < 0 {
-		return m, fail(m.offset, ErrUnsupported, "magic %d", int8(m.magic))
-	}
 	if m.magic == 1 {
 		if len(rest) < 16 {
 			return m, fail(m.offset, ErrCorrupt, "%d bytes, less than a message", len(b))
