@@ -2,6 +2,7 @@ package split
 
 import (
 	"bytes"
+	"encoding/binary"
 	"hash/crc32"
 	"testing"
 
@@ -18,28 +19,27 @@ type rawRecord struct {
 
 // rawRecords reads uncompressed records of magic 2 in the dumbest way; nil if they do not parse.
 func rawRecords(base int64, count int32, recs []byte) (rs []rawRecord) {
+	next := func(b *[]byte) int64 {
+		v, n := binary.Varint(*b)
+		*b = (*b)[max(n, 0):]
+		return v
+	}
 	for range count {
-		start := recs
-		length, p := longVarint(recs, 0)
-		if p < 0 || length < 0 || int(length) > len(recs)-p {
+		rest := recs
+		length := next(&rest)
+		if length < 1 || length > int64(len(rest)) {
 			return nil
 		}
-		end := p + int(length)
-		_, p = varlong(recs[:end], p+1)
-		if p < 0 {
+		end := len(recs) - len(rest) + int(length)
+		rest = rest[1:length]
+		next(&rest)
+		delta, n := next(&rest), 0
+		if n = int(next(&rest)); n > len(rest) {
 			return nil
 		}
-		delta, p := longVarint(recs[:end], p)
-		if p < 0 {
-			return nil
-		}
-		n, p := longVarint(recs[:end], p)
-		if p < 0 || int(n) > end-p {
-			return nil
-		}
-		r := rawRecord{offset: base + int64(delta), null: n < 0, bytes: start[:end]}
+		r := rawRecord{offset: base + delta, null: n < 0, bytes: recs[:end]}
 		if n >= 0 {
-			r.key = recs[p : p+int(n)]
+			r.key = rest[:n]
 		}
 		rs = append(rs, r)
 		recs = recs[end:]
@@ -121,7 +121,7 @@ func FuzzSplit(f *testing.F) {
 				}
 				middle := rs[len(rs)/2].offset
 				if trimmed, ok := Trim(p, middle); !ok || trimmed.First != middle || trimmed.Last != p.Last ||
-					crc32.Checksum(trimmed.Data[atAttributes:], castagnoli) != uint32(trimmed.Data[17])<<24|uint32(trimmed.Data[18])<<16|uint32(trimmed.Data[19])<<8|uint32(trimmed.Data[20]) {
+					crc32.Checksum(trimmed.Data[atAttributes:], castagnoli) != binary.BigEndian.Uint32(trimmed.Data[atCRC:]) {
 					t.Fatalf("Trim: %+v, %v", trimmed, ok)
 				}
 			}

@@ -1,19 +1,9 @@
 package split
 
-// varint reads a zigzag varint of at most 5 bytes at b[p:]; next is -1 when there is none. It is small enough to be
-// inlined for the usual single byte.
+// varint reads a zigzag varint of at most 5 bytes at b[p:]; next is -1 when there is none.
 func varint(b []byte, p int) (v int32, next int) {
 	if p < len(b) && b[p] < 0x80 {
 		return int32(b[p]>>1) ^ -int32(b[p]&1), p + 1
-	}
-	return longVarint(b, p)
-}
-
-//go:noinline
-func longVarint(b []byte, p int) (v int32, next int) {
-	if p+1 < len(b) && b[p+1] < 0x80 {
-		u := uint32(b[p]&0x7f) | uint32(b[p+1])<<7
-		return int32(u>>1) ^ -int32(u&1), p + 2
 	}
 	var u uint32
 	for shift := uint(0); shift < 35; shift += 7 {
