@@ -297,3 +297,16 @@ func (l *Ledger) ahead(r *Report, bad func(*int, string, ...any)) {
 		}
 	}
 }
+
+// Ends returns the offset after the last acknowledged record of each partition of a source.
+func (l *Ledger) Ends(topic string) map[int32]int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ends := map[int32]int64{}
+	for _, p := range l.produced {
+		if p.Topic == topic {
+			ends[p.Partition] = max(ends[p.Partition], p.Offset+1)
+		}
+	}
+	return ends
+}

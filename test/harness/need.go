@@ -4,8 +4,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
+	"time"
 )
 
 // needs says for each tool what has to be installed.
@@ -52,3 +54,23 @@ var Root = sync.OnceValue(func() string {
 	}
 	panic("harness: no go.mod above the working directory")
 })
+
+// OnlyWith skips the test unless the environment variable is set: for long rounds (TANDEM_SOAK) and for proofs of the tests themselves.
+func OnlyWith(t testing.TB, variable, why string) {
+	t.Helper()
+	if os.Getenv(variable) == "" {
+		t.Skipf("%s: set %s=1 to run it", why, variable)
+	}
+}
+
+// Soak returns for how long a soak test may run: its share, in percent, of the minutes in $SOAK_MINUTES. Outside `make soak` it skips the
+// test. A repository rule keeps the sum of all shares at 100 or less.
+func Soak(t testing.TB, share int) time.Duration {
+	t.Helper()
+	OnlyWith(t, "TANDEM_SOAK", "a long round")
+	minutes, err := strconv.Atoi(os.Getenv("SOAK_MINUTES"))
+	if err != nil {
+		t.Fatalf("SOAK_MINUTES=%q: want a number", os.Getenv("SOAK_MINUTES"))
+	}
+	return time.Duration(minutes) * time.Minute * time.Duration(share) / 100
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 var names atomic.Int64
@@ -123,4 +124,23 @@ func WatchCommitted(t testing.TB, kafka, group, source string, l *Ledger, opts .
 	stop = func() { cancel(); <-ended }
 	t.Cleanup(stop)
 	return stop
+}
+
+// ConsumerSession sets the session timeout of a KIP-848 group, which is the group's own configuration there. A cluster that knows no such
+// configuration keeps its default.
+func ConsumerSession(t testing.TB, bootstrap, group string, session time.Duration) {
+	t.Helper()
+	c := Client(t, bootstrap)
+	resource := kmsg.NewIncrementalAlterConfigsRequestResource()
+	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeGroupConfig, group
+	for name, d := range map[string]time.Duration{"consumer.session.timeout.ms": session, "consumer.heartbeat.interval.ms": session / 6} {
+		set := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+		set.Name, set.Value = name, kmsg.StringPtr(fmt.Sprint(d.Milliseconds()))
+		resource.Configs = append(resource.Configs, set)
+	}
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	req.Resources = append(req.Resources, resource)
+	if _, err := req.RequestWith(Context(t, 10*time.Second), c); err != nil {
+		t.Fatal(err)
+	}
 }

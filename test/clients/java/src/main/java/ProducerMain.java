@@ -45,6 +45,7 @@ public final class ProducerMain {
         p.put("enable.idempotence", !mode.equals("plain"));
         p.put("compression.type", kit.option("codec", "none"));
         p.put("delivery.timeout.ms", "30000");
+        p.put("request.timeout.ms", "10000");
         p.put("linger.ms", "5");
         if (mode.equals("transactional")) p.put("transactional.id", "kit-" + kit.pid);
         try (KafkaProducer<String, String> producer = new KafkaProducer<>(p, new StringSerializer(), new StringSerializer())) {

@@ -1,0 +1,53 @@
+# Targets for people and for continuous integration. `make test` and `make check` install what they need below bin/ and the user's cache.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS += --no-print-directory
+
+LINT_VERSION := v2.15.0
+LINT := bin/golangci-lint-$(LINT_VERSION)
+SOAK_MINUTES ?= 60
+BENCH ?=
+DEMO ?=
+# Packages whose tests start no processes of their own.
+FAST = $$(go list ./... | grep -v -e /test/ -e /bench)
+
+.PHONY: build test check soak bench demo clients needs
+
+build: ## the binary, in bin/tandem
+	go build -o bin/tandem ./cmd/tandem
+
+test: needs clients ## everything once, on real Kafka and on the embedded engine: at most 15 minutes on 2 cores
+	go build -o bin/report ./test/report
+	go test -json -timeout 15m -p 2 ./... | bin/report
+
+check: $(LINT) ## formats, vet, linters, repository rules, the fast packages under the race detector: at most 3 minutes once cached
+	@bad=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); [ -z "$$bad" ] || { echo "gofmt -w $$bad" >&2; exit 1; }
+	go vet ./...
+	$(LINT) run
+	go test -short ./test/...
+	go test -short -race $(FAST)
+	cd test/clients/go && go vet ./...
+	test/clients/check-test
+
+soak: needs clients ## long rounds: codecs, restarts, seeds. SOAK_MINUTES bounds it
+	go build -o bin/report ./test/report
+	TANDEM_SOAK=1 SOAK_MINUTES=$(SOAK_MINUTES) go test -json -timeout $$(( $(SOAK_MINUTES) + 15 ))m -p 1 -run '^TestSoak' ./... | bin/report
+
+bench: ## the measurements of docs/benchmarks.md
+	go run ./bench $(BENCH)
+
+demo: ## the demonstration, on the embedded engine
+	go run ./cmd/tandem demo $(DEMO)
+
+clients: needs ## the client libraries and the jars of Kafka, for the tests
+	test/clients/setup
+	test/kafka/kafka-cluster fetch
+
+needs:
+	@for need in "go:Go 1.26" "java:a Java 17 JDK" "javac:a Java 17 JDK" "mvn:Maven" "node:Node.js 20" "npm:npm" "python3:Python 3 with venv"; do \
+	  command -v "$${need%%:*}" >/dev/null || { echo "make: $${need%%:*} is missing: install $${need#*:}" >&2; exit 1; }; done
+
+$(LINT):
+	GOBIN=$(CURDIR)/bin/lint go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+	mv bin/lint/golangci-lint $(LINT)
+	rmdir bin/lint

@@ -1,0 +1,31 @@
+package matrix
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/tandem-kafka/tandem/test/harness"
+)
+
+// Consumers runs every consumer library of the kit, three members each, one killed and one replaced in the middle, and a mixed group of
+// all libraries but Streams; batches of all codecs. With codec "mix" they rotate.
+func Consumers(t *testing.T, g Target, codec string) {
+	g.matrix(t, "--client", "all,mixed", "--restart", "--codec", codec, "--records", "3000", "--keys", "300", "--parallel", "4")
+}
+
+// ConsumersReadCommitted runs the consumer libraries with read_committed on transactions, a part of which aborts; one member killed and
+// one replaced. Through a gateway even the libraries that leak aborted records on plain Kafka have to be right.
+func ConsumersReadCommitted(t *testing.T, g Target, codec string) {
+	args := []string{"--client", "all", "--restart", "--transactional", "--codec", codec, "--records", "2000", "--keys", "300", "--parallel", "4"}
+	if !g.direct() {
+		args = append(args, "--strict")
+	}
+	g.matrix(t, args...)
+}
+
+func (g Target) matrix(t *testing.T, args ...string) {
+	t.Helper()
+	source, view := g.source(t, "matrix")
+	harness.Matrix(t, append(args, "--bootstrap", g.Gateway, "--physical-bootstrap", g.Kafka, "--topic", view, "--physical-topic", source,
+		"--partitions", fmt.Sprint(g.Partitions), "--views", fmt.Sprint(Views), "--work-ms", "3")...)
+}
