@@ -179,7 +179,11 @@ func (r *reader) failed(l *load, err error) {
 		r.retryAt = time.Now().Add(retryDelay)
 	}
 	for _, w := range l.waiters {
-		w.wake(ke)
+		if w.pos > l.start && (outOfRange || ke == kerr.CorruptMessage) {
+			w.wake(nil) // it hoped to find its offset here; where it is itself may be all right
+		} else {
+			w.wake(ke)
+		}
 	}
 	l.waiters = nil
 }

@@ -17,6 +17,8 @@ type load struct {
 	ahead   int           // blocks between it and the last one that was asked for
 	resets  int           // reader.resets when it began
 	seenEnd int64         // reader.end when it began
+	sent    bool          // the request is on its way
+	asked   time.Time     // when it was sent
 	want    []*sliced     // to split for, besides the waiters'
 	waiters []*waiter
 }
@@ -178,7 +180,11 @@ func (r *reader) step(l *load) *load {
 	end, batches := walk(f.Raw)
 	r.p.mu.Lock()
 	if l.raw == nil {
-		r.answered(f, l.seenEnd)
+		asked := l.asked
+		if l.wait > 0 {
+			asked = time.Now() // the broker looked until now
+		}
+		r.answered(f, l.seenEnd, asked)
 		r.loaded += int64(len(f.Raw))
 		if batches > 0 {
 			r.learn(l.start, end, len(f.Raw), batches)
@@ -255,6 +261,10 @@ func (r *reader) fetch(l *load) (f Fetched, release func(), err error) {
 		release = func() { c.budget.release(need) }
 	}
 	c.metrics.Loads.Add(1)
+	r.p.mu.Lock()
+	l.asked, l.sent = time.Now(), true
+	l.seenEnd, l.resets = r.end, r.resets
+	r.p.mu.Unlock()
 	f, err = c.up.Fetch(c.ctx, r.p.src, l.start, r.readCommitted, l.wait, 1, size)
 	c.metrics.BytesLoaded.Add(int64(len(f.Raw)))
 	return f, release, err

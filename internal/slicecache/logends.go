@@ -1,9 +1,32 @@
 package slicecache
 
+import "time"
+
+const (
+	// freshFor is how old the knowledge of the source's end may be for an answer that says that a slice has no more records.
+	freshFor = 100 * time.Millisecond
+	// pollAge is how long a long poll must have been out to show that there is nothing to get at once.
+	pollAge = 10 * time.Millisecond
+)
+
+// fresh says that the source's end is what the cluster would answer now, or nearly: a long poll is there to tell.
+func (r *reader) fresh() bool {
+	if time.Since(r.asOf) < freshFor {
+		return true
+	}
+	for _, l := range r.loads {
+		if l.wait > 0 && l.sent && time.Since(l.asked) >= pollAge {
+			return true
+		}
+	}
+	return false
+}
+
 // answered takes in what a Fetch answer says of the log. seenEnd is the source's end known when the request was sent:
 // an answer that ends lower shows that the log was cut (or that a new leader has not yet heard of its end), and everything
 // above is forgotten. An answer that is merely late shows nothing.
-func (r *reader) answered(f Fetched, seenEnd int64) {
+func (r *reader) answered(f Fetched, seenEnd int64, asked time.Time) {
+	r.asOf = asked
 	end := f.HighWatermark
 	if r.readCommitted {
 		end = f.LastStableOffset

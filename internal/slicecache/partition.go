@@ -25,8 +25,9 @@ type reader struct {
 	p             *partition
 	readCommitted bool
 
-	end      int64 // the source's end: high watermark, or last stable offset if readCommitted; -1: not known
-	resets   int   // how often what was known proved void
+	end      int64     // the source's end: high watermark, or last stable offset if readCommitted; -1: not known
+	asOf     time.Time // when the last answer that told the end was asked for
+	resets   int       // how often what was known proved void
 	loads    []*load
 	raws     []*rawAnswer
 	slicings map[split.Slicing]*sliced

@@ -12,7 +12,7 @@ func (p *part) settle() bool {
 	r := p.sl.r
 	pos := p.jump()
 	p.end = max(p.sl.slices[p.slice].last+1, p.next)
-	p.known = r.end >= 0 && pos >= r.end || p.end > p.next
+	p.known = r.end >= 0 && pos >= r.end && r.fresh() || p.end > p.next
 	if !p.known {
 		p.end = max(r.end, p.next)
 	}
@@ -35,7 +35,11 @@ func (f *fetch) search() {
 
 // resolve finds the own ends to answer, with a little reading where they are not known.
 func (f *fetch) resolve(ctx context.Context) {
+	for i := range f.parts {
+		f.parts[i].known = false
+	}
 	var timer *time.Timer
+	since := time.Now()
 	for {
 		var scan <-chan struct{}
 		unknown := false
@@ -54,7 +58,7 @@ func (f *fetch) resolve(ctx context.Context) {
 			break
 		}
 		if timer == nil {
-			timer = time.NewTimer(resolveWait)
+			timer = time.NewTimer(pollAge)
 			defer timer.Stop()
 		}
 		select {
@@ -63,6 +67,10 @@ func (f *fetch) resolve(ctx context.Context) {
 		case <-scan:
 			continue
 		case <-timer.C:
+			if time.Since(since) < resolveWait {
+				timer.Reset(pollAge)
+				continue
+			}
 		case <-ctx.Done():
 		case <-f.c.ctx.Done():
 		}
@@ -78,10 +86,11 @@ func (f *fetch) resolvePart(p *part) (again bool, scan <-chan struct{}) {
 	r := p.sl.r
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
-	if p.load != nil {
+	known := p.settle()
+	if p.load != nil && !known {
 		return true, nil
 	}
-	if p.settle() || r.end < 0 || p.err != nil {
+	if known || r.end < 0 || p.err != nil {
 		return false, nil
 	}
 	pos, record := p.sl.next(p.slice, p.pos)
@@ -93,7 +102,7 @@ func (f *fetch) resolvePart(p *part) (again bool, scan <-chan struct{}) {
 	if !p.closed {
 		p.pos = pos
 	}
-	if pos < r.end && r.distance(pos) <= nearBytes {
+	if r.distance(pos) <= nearBytes {
 		p.each = true
 		p.attach(r.loadAt(pos, p.sl, false))
 		return true, nil

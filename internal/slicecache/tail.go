@@ -2,6 +2,7 @@ package slicecache
 
 import (
 	"context"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 )
@@ -112,6 +113,7 @@ func (r *reader) scanRange(ctx context.Context, sl *sliced, lo, hi int64, keep b
 func (r *reader) scanLoad(ctx context.Context, sl *sliced, l *load, size int32, keep bool) (read, end int64) {
 	m := &r.c.metrics
 	m.Loads.Add(1)
+	asked := time.Now()
 	f, err := r.c.up.Fetch(ctx, r.p.src, l.start, r.readCommitted, 0, 1, size)
 	if err != nil {
 		return 0, -1
@@ -123,7 +125,7 @@ func (r *reader) scanLoad(ctx context.Context, sl *sliced, l *load, size int32, 
 		return 0, -1
 	}
 	r.p.mu.Lock()
-	r.answered(f, l.seenEnd)
+	r.answered(f, l.seenEnd, asked)
 	r.scanned += int64(len(f.Raw))
 	if r.perOffset == 0 && end > l.start {
 		r.perOffset = float64(len(f.Raw)) / float64(end-l.start)
@@ -198,11 +200,13 @@ func (r *reader) list(l, before *listing) {
 	}
 	defer close(l.done)
 	r.p.mu.Lock()
-	seenEnd, logStart := r.end, r.p.logStart
+	seenEnd := r.end
 	r.p.mu.Unlock()
+	asked := time.Now()
 	var start int64
 	l.end, _, _, l.err = r.c.up.ListOffset(r.c.ctx, r.p.src, -1, r.readCommitted)
-	if l.err == nil && logStart < 0 {
+	if l.err == nil {
+		// Records may have been deleted; an end below the log start would make a negative lag.
 		start, _, _, l.err = r.c.up.ListOffset(r.c.ctx, r.p.src, -2, r.readCommitted)
 	}
 	r.p.mu.Lock()
@@ -214,12 +218,12 @@ func (r *reader) list(l, before *listing) {
 		l.err = kafkaError(l.err)
 		return
 	}
-	if logStart < 0 {
-		r.setLogStart(start)
-	}
 	if l.end < seenEnd {
 		r.truncated(l.end)
+		r.p.logStart = start
 	}
+	r.setLogStart(start)
+	r.asOf = asked
 	r.end = max(r.end, l.end)
 }
 
