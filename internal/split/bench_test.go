@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// One core, uncompressed bytes. The output buffers are reused, as a cache that knows its readers does; alloc=make leaves them to
-// the garbage collector.
+// Bytes are those of the uncompressed records, in batches of 100 kB. The output buffer is reused, as a cache can that knows
+// its readers; BenchmarkOutput shows what leaving it to the garbage collector costs. Run with GOMAXPROCS=1.
 func BenchmarkSplit(b *testing.B) {
 	for _, codec := range []Codec{None, LZ4, Zstd, Snappy, Gzip} {
 		for _, size := range []int{1000, 100} {
@@ -19,12 +19,34 @@ func BenchmarkSplit(b *testing.B) {
 	}
 }
 
-func BenchmarkAlloc(b *testing.B) {
-	for _, batch := range []int{16_000, 100_000, 1_000_000} {
+func BenchmarkOutput(b *testing.B) {
+	for _, batch := range []int{1000, 16_000, 100_000, 1_000_000} {
 		for _, size := range []int{1000, 100} {
-			b.Run(fmt.Sprintf("make/%d/batch=%d", size, batch), func(b *testing.B) { benchSplit(b, None, size, batch, 16, Config{}) })
 			b.Run(fmt.Sprintf("reuse/%d/batch=%d", size, batch), func(b *testing.B) { benchSplit(b, None, size, batch, 16, reuse()) })
+			b.Run(fmt.Sprintf("make/%d/batch=%d", size, batch), func(b *testing.B) { benchSplit(b, None, size, batch, 16, Config{}) })
 		}
+	}
+}
+
+func BenchmarkRecompress(b *testing.B) {
+	for _, codec := range []Codec{LZ4, Zstd, Snappy, Gzip} {
+		b.Run(codec.String(), func(b *testing.B) {
+			raw, _, _ := benchInput(None, 1000, 100_000, 100_000)
+			block, err := New(Config{}).Split(raw, 0, Slicing{Base: 1, K: 1}, false, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			r, err := NewRecompressor(codec)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.SetBytes(int64(len(raw)))
+			for b.Loop() {
+				if _, err := r.Recompress(block.Slices[0][0]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

@@ -69,8 +69,9 @@ func FuzzSplit(f *testing.F) {
 		if from < 0 || len(raw) > limit {
 			return
 		}
-		fixCRCs(raw)
 		before := bytes.Clone(raw)
+		fixCRCs(before)
+		raw = bytes.Clone(before)
 		sl := Slicing{Base: int32(base) + 1, K: 1 << (logK % 9)}
 		b, err := s.Split(raw, from, sl, false, nil)
 		if !bytes.Equal(raw, before) {
