@@ -32,8 +32,7 @@ func newSlicer(s Slicing) slicer {
 	return slicer{reciprocal: ^uint64(0)/uint64(s.Base) + 1, mask: uint32(s.K) - 1}
 }
 
-func (sl slicer) ofKey(key []byte) uint32 {
-	x := keyrange.Hash(key)
+func (sl slicer) ofHash(x uint32) uint32 {
 	if sl.reciprocal != 0 {
 		hi, _ := bits.Mul64(sl.reciprocal, uint64(x))
 		x = uint32(hi)
@@ -52,9 +51,11 @@ func (s *Splitter) index(h *header, recs []byte) error {
 	p, prev, current := 0, int32(-1), ^uint32(0)
 	for i := range h.count {
 		start := p
-		r, ok := parseHead(recs, p)
+		r, ok := quickHead(recs, p)
 		if !ok {
-			return fail(h.base, ErrCorrupt, "record %d of %d does not parse", i, h.count)
+			if r, ok = parseHead(recs, p); !ok {
+				return fail(h.base, ErrCorrupt, "record %d of %d does not parse", i, h.count)
+			}
 		}
 		if r.end > len(recs) || int(r.keyLen) > r.end-r.key || r.key > r.end {
 			return fail(h.base, ErrCorrupt, "record %d of %d does not end within the batch", i, h.count)
@@ -65,7 +66,7 @@ func (s *Splitter) index(h *header, recs []byte) error {
 		prev = r.delta
 		var slice uint32
 		if r.keyLen >= 0 {
-			slice = slicer.ofKey(recs[r.key : r.key+int(r.keyLen)])
+			slice = slicer.ofHash(keyrange.Hash(recs[r.key : r.key+int(r.keyLen)]))
 		} else {
 			slice = uint32(h.base+int64(r.delta)) & slicer.mask
 		}
