@@ -28,7 +28,7 @@ func (r *reader) nothing(l *load, bytes int) *load {
 	}
 	var carried []*waiter
 	for _, w := range l.waiters {
-		if w.each {
+		if w.hurried() {
 			w.wake(nil)
 			continue
 		}
@@ -106,7 +106,7 @@ func (r *reader) finish(l *load, f Fetched, end int64, done []*sliced) *load {
 		for _, sl := range done {
 			seen = seen || sl == w.sl
 		}
-		if w.each || !seen || w.pos > end || l.resets != r.resets || w.sl.find(end) != nil {
+		if w.hurried() || !seen || w.pos > end || l.resets != r.resets || w.sl.find(end) != nil {
 			w.wake(nil)
 			continue
 		}

@@ -78,7 +78,7 @@ func (c *Cache) Fetch(ctx context.Context, req FetchRequest) []SliceResult {
 
 func (f *fetch) open(p *part, q *SliceRequest, readCommitted bool) {
 	p.asked, p.next, p.pos, p.max = q.Offset, q.Offset, q.Offset, int(q.MaxBytes)
-	p.slice, p.notify = q.Slice, f.notify
+	p.slice, p.notify, p.until = q.Slice, f.notify, f.deadline
 	if q.Slicing.K < 1 || q.Slicing.K > split.MaxK || q.Slicing.Base < 1 || q.Slice < 0 || q.Slice >= q.Slicing.K {
 		p.failed, p.closed, f.failed = kerr.UnknownTopicOrPartition, true, true
 		return

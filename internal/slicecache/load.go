@@ -29,6 +29,7 @@ type waiter struct {
 	slice  int32
 	notify chan struct{} // of the whole fetch, capacity 1
 	each   bool          // wake after each load, not only when a record came
+	until  time.Time     // when the fetch wants to be answered; loads after it are not waited for
 	pos    int64         // everything below is delivered or known to hold nothing
 	load   *load         // what it waits for, nil: awake
 	loads  int           // loads it has seen end
@@ -56,6 +57,9 @@ func (w *waiter) detach() {
 	}
 	w.load = nil
 }
+
+// hurried says that w wants to know of each load.
+func (w *waiter) hurried() bool { return w.each || !time.Now().Before(w.until) }
 
 // finds says that b has a record for w.
 func (w *waiter) finds(b *split.Block) bool {
@@ -89,6 +93,9 @@ func (r *reader) loadAt(pos int64, sl *sliced, patient bool) *load {
 	return l
 }
 
+// coldSpan is the number of offsets a load is expected to bring while nothing is known.
+const coldSpan = 1000
+
 // inFlight returns a load that probably brings pos. If it does not, its waiters start their own afterwards: waiting for one load
 // costs little, reading the same bytes twice for every slice that begins at a slightly other offset costs more.
 func (r *reader) inFlight(pos int64) *load {
@@ -101,7 +108,7 @@ func (r *reader) inFlight(pos int64) *load {
 			if pos < l.raw.end {
 				return l
 			}
-		case pos < l.start+r.span || r.span == 0 && r.end < 0:
+		case pos < l.start+r.span || r.span == 0 && pos < l.start+coldSpan:
 			return l
 		}
 	}
@@ -151,11 +158,12 @@ func (r *reader) readAhead(sl *sliced, pos int64, ahead int) {
 // first batch whole).
 func (r *reader) loadBytes() int32 {
 	base := float64(r.c.cfg.LoadBytes)
-	switch b := r.perBatch; {
-	case b*20 <= base:
+	const batches = 25 // half a batch lost of so many
+	switch b := r.perBatch * batches; {
+	case b <= base:
 		return int32(base)
-	case b*20 <= 8*base:
-		return int32(b * 20)
+	case b <= 8*base:
+		return int32(b)
 	}
 	return 1
 }

@@ -36,7 +36,7 @@ type reader struct {
 	perBatch  float64   // bytes of a batch, 0: not known
 	span      int64     // offsets in the last load
 	loaded    int64     // bytes read for consumers
-	scanned   int64     // bytes read to find own ends
+	searched  int64     // bytes read for fetches to find own ends
 	retryAt   time.Time // no load before it: the last one failed
 
 	scan     *tailScan
@@ -51,8 +51,6 @@ type sliced struct {
 	blocks  []*block // by start, not overlapping
 	slices  []sliceState
 	used    time.Time
-
-	searched int64 // bytes of the largest search for own ends so far
 }
 
 // sliceState is what is known of a slice beyond the blocks in memory.

@@ -19,26 +19,37 @@ func (r *reader) distance(pos int64) float64 {
 	return perOffset * float64(r.end-pos)
 }
 
-// search starts to look for the own ends of all slices from the source's end backward, at most limit bytes. It returns nil when that
-// has been done already: once is free, after that searches may read a small part of what consumers read.
+// search starts to look for the own ends of all slices from the source's end backward. What fetches may spend on that is a small part
+// of what they read, so that the broker still gives each byte about once; limit bounds it further. It returns nil when
+// it may not search now.
 func (r *reader) search(sl *sliced, limit int64) *tailScan {
 	if r.scan != nil {
 		return r.scan
 	}
-	if r.end < 0 || sl.searched >= limit && (r.scanned+limit)*25 > r.loaded {
+	limit = min(limit, freeSearch+r.loaded/searchPart-r.searched)
+	if r.end < 0 || limit < freeSearch/4 {
 		return nil
 	}
 	end, scan := r.end, &tailScan{make(chan struct{})}
-	sl.searched = max(sl.searched, limit)
-	if r.c.start(func() {
-		r.scanTail(r.c.ctx, sl, -1, end, limit)
+	if !r.c.start(func() {
+		read := r.scanTail(r.c.ctx, sl, -1, end, limit)
+		r.p.mu.Lock()
+		// Without a result it counts as used up, or every fetch would try again.
+		r.searched += max(read, freeSearch/4)
+		r.p.mu.Unlock()
 		r.endScan(scan)
 	}) {
-		r.scan = scan
-		return scan
+		return nil
 	}
-	return nil
+	r.scan = scan
+	return scan
 }
+
+// Searches of fetches may read freeSearch bytes of a source, and one searchPart-th of what consumers read.
+const (
+	freeSearch = 512 << 10
+	searchPart = 64
+)
 
 func (r *reader) endScan(scan *tailScan) {
 	r.p.mu.Lock()
@@ -49,8 +60,7 @@ func (r *reader) endScan(scan *tailScan) {
 
 // scanTail reads windows of growing size from end backward until the own end of a slice (-1: of all) is known, the log start
 // is reached, or limit bytes were read. Whatever it finds is noted for all slices.
-func (r *reader) scanTail(ctx context.Context, sl *sliced, slice int32, end, limit int64) {
-	var read int64
+func (r *reader) scanTail(ctx context.Context, sl *sliced, slice int32, end, limit int64) (read int64) {
 	window, before := int64(64), int64(-1)
 	for read < limit && ctx.Err() == nil {
 		r.p.mu.Lock()
@@ -62,21 +72,22 @@ func (r *reader) scanTail(ctx context.Context, sl *sliced, slice int32, end, lim
 		}
 		start := r.p.logStart
 		if r.perOffset > 0 {
-			bytes := min(256<<10+2*read, 8<<20)
+			bytes := min(256<<10+2*read, 8<<20, limit-read)
 			window = max(64, int64(float64(bytes)/r.perOffset))
 		}
 		r.p.mu.Unlock()
 		if hi <= max(start, 0) || hi == before {
-			return
+			return read
 		}
 		before = hi
 		n, ok := r.scanRange(ctx, sl, max(start, hi-window, 0), hi, read < nearBytes)
-		if !ok {
-			return
-		}
 		read += n
+		if !ok {
+			return read
+		}
 		window *= 2
 	}
+	return read
 }
 
 // scanRange notes what [lo, hi) holds. keep says that the blocks shall stay in memory.
@@ -126,7 +137,6 @@ func (r *reader) scanLoad(ctx context.Context, sl *sliced, l *load, size int32, 
 	}
 	r.p.mu.Lock()
 	r.answered(f, l.seenEnd, asked)
-	r.scanned += int64(len(f.Raw))
 	if r.perOffset == 0 && end > l.start {
 		r.perOffset = float64(len(f.Raw)) / float64(end-l.start)
 	}
