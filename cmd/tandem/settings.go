@@ -12,6 +12,7 @@ import (
 	"github.com/tandem-kafka/tandem/internal/config"
 	"github.com/tandem-kafka/tandem/internal/embedded"
 	"github.com/tandem-kafka/tandem/internal/gateway"
+	"github.com/tandem-kafka/tandem/internal/split"
 	"github.com/tandem-kafka/tandem/internal/upstream"
 )
 
@@ -100,17 +101,22 @@ func gatewayConfig(c config.Config, up upstream.Config, log *slog.Logger) (gatew
 	if err != nil {
 		return gateway.Config{}, err
 	}
+	codec, err := split.ParseCodec(c.Views.Compression)
+	if err != nil {
+		return gateway.Config{}, err
+	}
 	views := make(map[string]gateway.ViewConfig, len(c.Views.Named))
 	for name, v := range c.Views.Named {
 		views[name] = gateway.ViewConfig{Source: v.Source, Partitions: v.Partitions}
 	}
 	return gateway.Config{
-		Upstream:   up,
-		Listen:     c.Listen,
-		Advertise:  c.Advertise,
-		TLS:        serverTLS,
-		AutoCreate: c.Views.AutoCreate,
-		Views:      views,
+		Upstream:    up,
+		Listen:      c.Listen,
+		Advertise:   c.Advertise,
+		TLS:         serverTLS,
+		AutoCreate:  c.Views.AutoCreate,
+		Views:       views,
+		Compression: codec,
 		Limits: gateway.Limits{
 			FrameBytes:    c.Limits.MaxRequestBytes,
 			Idle:          time.Duration(c.Limits.MaxIdleMs) * time.Millisecond,

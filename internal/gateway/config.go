@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/tandem-kafka/tandem/internal/split"
 	"github.com/tandem-kafka/tandem/internal/upstream"
 )
 
@@ -24,6 +25,8 @@ type Config struct {
 	AutoCreate bool
 	// Views are made, where they are missing, before clients may connect.
 	Views map[string]ViewConfig
+	// Compression of the batches that views send; default none.
+	Compression split.Codec
 	// Limits; zero values get their defaults.
 	Limits Limits
 	Log    *slog.Logger

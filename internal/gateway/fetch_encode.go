@@ -207,7 +207,7 @@ func (c *conn) writePart(w *fetchWriter, req *kmsg.FetchRequest, part *fetchPart
 		head.logStart = r.LogStart
 		if r.Err == nil {
 			head.highWatermark, head.lastStable = r.End, r.End
-			data = r.Data
+			data = c.gw.compressors.apply(r.Data, req.Version)
 			if len(data) == 0 && !r.EndKnown && r.Scanned > part.offset && c.software == javaClient {
 				data = [][]byte{emptyBatch(part.offset, r.Scanned)}
 			}

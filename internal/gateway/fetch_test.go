@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/tandem-kafka/tandem/internal/slicecache"
+	"github.com/tandem-kafka/tandem/internal/split"
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
 )
@@ -238,4 +240,25 @@ func FuzzRewriteEndpoints(f *testing.F) {
 			t.Fatalf("%d bytes became %d", n, len(got))
 		}
 	})
+}
+
+func TestCompressionOfViews(t *testing.T) {
+	for codec := split.Gzip; codec <= split.Zstd; codec++ {
+		w := newWorld(t, func(c *Config) { c.Compression = codec })
+		w.topic("orders", 1)
+		w.produce("orders", 400)
+		c := w.client(kgo.ConsumeTopics("orders.view2"))
+		smaller := false
+		for n := 0; n < 400; {
+			fs := c.PollFetches(t.Context())
+			if err := fs.Err(); err != nil {
+				t.Fatalf("%v: %v", codec, err)
+			}
+			n += fs.NumRecords()
+			fs.EachRecord(func(r *kgo.Record) { smaller = smaller || r.Attrs.CompressionType() == uint8(codec) })
+		}
+		if !smaller {
+			t.Errorf("%v: no batch was compressed", codec)
+		}
+	}
 }

@@ -21,16 +21,17 @@ import (
 
 // Gateway is a running gateway.
 type Gateway struct {
-	cfg        Config
-	log        *slog.Logger
-	cluster    *upstream.Cluster
-	views      *views
-	ports      *ports
-	cache      *slicecache.Cache
-	reader     *upstream.Reader
-	groups     *groups
-	metrics    *metrics
-	isolations isolations
+	cfg         Config
+	log         *slog.Logger
+	cluster     *upstream.Cluster
+	views       *views
+	ports       *ports
+	cache       *slicecache.Cache
+	reader      *upstream.Reader
+	groups      *groups
+	metrics     *metrics
+	isolations  isolations
+	compressors *compressors
 
 	ctx      context.Context // ends when Shutdown gives up waiting
 	cancel   context.CancelFunc
@@ -54,7 +55,7 @@ func Start(ctx context.Context, cfg Config) (*Gateway, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	g := &Gateway{cfg: cfg, log: cfg.Log, metrics: newMetrics(), conns: make(map[*conn]struct{})}
+	g := &Gateway{cfg: cfg, log: cfg.Log, metrics: newMetrics(), compressors: newCompressors(cfg.Compression), conns: make(map[*conn]struct{})}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.drainCtx, g.drain = context.WithCancel(g.ctx)
 	g.ports = &ports{gw: g, bad: make(map[int32]string)}

@@ -99,7 +99,7 @@ func (w *world) produce(topic string, n int) {
 	w.t.Helper()
 	c := w.client()
 	for i := range n {
-		c.Produce(w.t.Context(), &kgo.Record{Topic: topic, Key: fmt.Appendf(nil, "k%d", i), Value: fmt.Appendf(nil, "v%d", i)}, func(_ *kgo.Record, err error) {
+		c.Produce(w.t.Context(), &kgo.Record{Topic: topic, Key: fmt.Appendf(nil, "k%d", i), Value: fmt.Appendf(nil, "value %d of a test, a text that can be compressed", i)}, func(_ *kgo.Record, err error) {
 			if err != nil {
 				w.t.Error(err)
 			}
