@@ -74,3 +74,9 @@ func Soak(t testing.TB, share int) time.Duration {
 	}
 	return time.Duration(minutes) * time.Minute * time.Duration(share) / 100
 }
+
+// Until returns a function that says whether a limit from now on has not passed yet.
+func Until(limit time.Duration) func() bool {
+	end := time.Now().Add(limit)
+	return func() bool { return time.Now().Before(end) }
+}

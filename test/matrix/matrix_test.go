@@ -8,23 +8,80 @@ import (
 
 func TestMain(m *testing.M) { harness.Main(m) }
 
-// The programs and the checks hold on Kafka itself, with a real topic in the view's place. `go test ./test/matrix -run Kit`; not part of
-// `make test`, which runs the same through the gateway.
+var codecs = []string{"none", "gzip", "snappy", "lz4", "zstd"}
+
+// The client matrix through a gateway in front of real Kafka.
+func TestMatrixOnKafka(t *testing.T) {
+	all(t, onKafka(t, ""), "mix")
+}
+
+// The client matrix through a gateway with the embedded engine.
+func TestMatrixOnEmbeddedEngine(t *testing.T) {
+	all(t, embedded(t), "mix")
+}
+
+// An older and a newer Kafka behind the gateway: the consumers of a part of the libraries, and exactly-once.
+func TestMatrixOnOtherVersions(t *testing.T) {
+	for _, version := range []string{"3.9.1", "4.4.0"} {
+		t.Run(version, func(t *testing.T) {
+			g := onKafka(t, version)
+			g.matrix(t, "--client", "java,confluent-kafka,franz-go,sarama", "--restart", "--codec", "mix", "--records", "1500", "--parallel", "4")
+			ExactlyOnce(t, g, "confluent-kafka")
+		})
+	}
+}
+
+// The matrix with each codec in turn, again and again until its share of the soak is used up.
+func TestSoakMatrix(t *testing.T) {
+	limit := harness.Until(harness.Soak(t, 30))
+	targets := map[string]Target{"kafka": onKafka(t, ""), "embedded": embedded(t)}
+	for round := 0; limit(); round++ {
+		for engine, g := range targets {
+			codec := codecs[round%len(codecs)]
+			if !limit() {
+				return
+			}
+			t.Run(engine+"/"+codec, func(t *testing.T) { Consumers(t, g, codec) })
+			if !limit() {
+				return
+			}
+			t.Run(engine+"/read committed "+codec, func(t *testing.T) { ConsumersReadCommitted(t, g, codec) })
+		}
+	}
+}
+
+// The programs and the checks hold on Kafka itself, with a real topic in a view's place. Run it after a change of the kit.
 func TestKit(t *testing.T) {
 	harness.Need(t)
 	harness.OnlyWith(t, "TANDEM_KIT", "proves the kit on Kafka itself")
 	k := harness.SharedKafka(t, harness.KafkaConfig{})
-	g := Target{Gateway: k.Bootstrap, Kafka: k.Bootstrap, Partitions: Views}
-	t.Run("consumers", func(t *testing.T) { Consumers(t, g, "mix") })
-	t.Run("read committed", func(t *testing.T) { ConsumersReadCommitted(t, g, "mix") })
+	all(t, Target{Gateway: k.Bootstrap, Kafka: k.Bootstrap, Partitions: Views}, "mix")
+}
+
+func all(t *testing.T, g Target, codec string) {
+	t.Run("consumers", func(t *testing.T) { Consumers(t, g, codec) })
+	t.Run("read committed", func(t *testing.T) { ConsumersReadCommitted(t, g, codec) })
 	t.Run("streams", func(t *testing.T) { Streams(t, g) })
-	for _, program := range []string{"java", "java-848", "confluent-kafka", "streams"} {
-		t.Run("exactly once/"+program, func(t *testing.T) {
-			t.Parallel()
-			ExactlyOnce(t, g, program)
-		})
-	}
 	t.Run("producers", func(t *testing.T) { Producers(t, g) })
 	t.Run("produce to view", func(t *testing.T) { ProduceToView(t, g) })
 	t.Run("read to end", func(t *testing.T) { ReadToEnd(t, g) })
+	t.Run("exactly once", func(t *testing.T) {
+		for _, program := range []string{"java", "java-848", "confluent-kafka", "streams"} {
+			t.Run(program, func(t *testing.T) {
+				t.Parallel()
+				ExactlyOnce(t, g, program)
+			})
+		}
+	})
+}
+
+func onKafka(t *testing.T, version string) Target {
+	k := harness.SharedKafka(t, harness.KafkaConfig{Version: version})
+	g := harness.StartGateway(t, harness.GatewayConfig{Kafka: k.Bootstrap})
+	return Target{Gateway: g.Bootstrap, Kafka: k.Bootstrap, Partitions: 4}
+}
+
+func embedded(t *testing.T) Target {
+	g := harness.StartGateway(t, harness.GatewayConfig{})
+	return Target{Gateway: g.Bootstrap, Kafka: g.Bootstrap, Partitions: 4}
 }
