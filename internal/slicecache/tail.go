@@ -73,7 +73,7 @@ func (r *reader) scanTail(ctx context.Context, sl *sliced, slice int32, end, lim
 		start := r.p.logStart
 		if r.perOffset > 0 {
 			bytes := min(256<<10+2*read, 8<<20, limit-read)
-			window = max(64, int64(float64(bytes)/r.perOffset))
+			window = max(1, int64(float64(bytes)/r.perOffset))
 		}
 		r.p.mu.Unlock()
 		if hi <= max(start, 0) || hi == before {
