@@ -1,0 +1,206 @@
+package progress
+
+// Commit is a client's commit for one slice of a view.
+type Commit struct {
+	View        int   // index in Views
+	Slice       int32 // in [0, K)
+	Offset      int64 // everything below it in the slice is done
+	LeaderEpoch int32
+	Metadata    *string
+	// Uncounted: the cluster is likely to refuse this row; the stable offset must not count it.
+	Uncounted bool
+}
+
+// Env is what a plan depends on besides the rows.
+type Env struct {
+	LogStart int64      // the source's first offset
+	Next     NextRecord // known-empty stretches; nil: none
+	// SourcePending: a transaction that is not decided has written the source row. Only looked at where the commit opens
+	// an era (Picture.Foreign).
+	SourcePending bool
+	NowMs         int64 // ms since 1970
+}
+
+// Write is one row to write.
+type Write struct {
+	View        int // index in Views; -1: the source row
+	Slice       int32
+	Offset      int64
+	LeaderEpoch int32
+	Metadata    *string
+}
+
+// Plan is what one OffsetCommit or TxnOffsetCommit has to hold for a source partition.
+type Plan struct {
+	Rows   []Write // the client's, in its order
+	Added  []Write // rows of tools that get an era, see the package comment
+	Source Write   // the stable offset
+	// Back has the indexes of the commits that go back. They are to be planned from rows read afresh.
+	Back []int
+	// Opens: the commit opens a new era.
+	Opens bool
+
+	counted []bool
+}
+
+// Plan works out the rows to write for a client's commits, all of this source partition. Without commits it renews the
+// source row. The picture does not change: see Applied.
+func (p *Picture) Plan(commits []Commit, env Env) Plan {
+	next := p.clone()
+	before := p.reading()
+	era := before.era
+	plan := Plan{Opens: p.foreign()}
+	if plan.Opens && env.SourcePending {
+		// The undecided transaction may have opened an era of the same number before the source row was
+		// last set; its rows must not count in ours.
+		era = max(era+1, env.NowMs)
+	}
+	plan.Added = p.adopt(next, before, era, commits)
+
+	for i, c := range commits {
+		w := Write{View: c.View, Slice: c.Slice, Offset: c.Offset, LeaderEpoch: c.LeaderEpoch, Metadata: c.Metadata}
+		if c.Offset < 0 { // Kafka shows such a row as none
+			plan.Rows, plan.counted = append(plan.Rows, w), append(plan.counted, false)
+			continue
+		}
+		step := next.highestStep(era, c.View, c.Slice)
+		if p.back(before, c, env.Next) {
+			plan.Back = append(plan.Back, i)
+			step++
+		} else if p.rows[c.View][c.Slice].untagged() && !plan.Opens {
+			step++ // the tool's row has set the slice somewhere else than other rows say
+		}
+		t := tag{era, step}
+		text := viewText(c.Metadata, t, c.Offset)
+		w.Metadata = &text
+		plan.Rows, plan.counted = append(plan.Rows, w), append(plan.counted, !c.Uncounted)
+		if !c.Uncounted {
+			next.rows[c.View][c.Slice] = row{offset: c.Offset, epoch: c.LeaderEpoch, text: c.Metadata, tag: t, ours: true}
+		}
+	}
+
+	r := reading{p: next, era: era, trusted: before.trusted}
+	sum := next.checksum(era)
+	if plan.Opens || sum != p.checksum(era) {
+		r.trusted = false
+	}
+	if plan.Opens {
+		// From here on the source row is the base of the new era, no bound.
+		next.source.ours, next.source.tag = true, tag{era: era}
+	}
+	stable := r.stable(env.LogStart, env.Next)
+	text := string(tag{era, sum}.append(nil, stable))
+	plan.Source = Write{View: -1, Offset: stable, LeaderEpoch: -1, Metadata: &text}
+	return plan
+}
+
+// adopt gives the rows of tools a tag, so that what is committed later can stand above them.
+func (p *Picture) adopt(next *Picture, before reading, era int64, commits []Commit) (added []Write) {
+	for v := range p.rows {
+		for s := range p.rows[v] {
+			w := &p.rows[v][s]
+			if !w.untagged() {
+				continue
+			}
+			committed := false
+			for _, c := range commits {
+				committed = committed || c.View == v && int(c.Slice) == s && c.Offset >= 0 && !c.Uncounted
+			}
+			if committed {
+				continue
+			}
+			offset := w.offset
+			if p.foreign() {
+				offset = min(offset, p.source.offset)
+			}
+			n := row{offset: offset, epoch: w.epoch, text: w.text, ours: true,
+				tag: tag{era, next.highestStep(era, v, int32(s)) + 1}}
+			text := viewText(n.text, n.tag, n.offset)
+			added = append(added, Write{View: v, Slice: int32(s), Offset: n.offset, LeaderEpoch: n.epoch, Metadata: &text})
+			next.rows[v][s] = n
+		}
+	}
+	return added
+}
+
+// back reports whether a commit goes back: below the slice's own row, or, where it has none, below its start. Where
+// the slice is known to hold nothing in between it does not.
+func (p *Picture) back(r reading, c Commit, next NextRecord) bool {
+	from := p.rows[c.View][c.Slice].offset
+	if !p.rows[c.View][c.Slice].counts(r.era) {
+		offset, _, known := r.start(c.View, c.Slice)
+		if !known {
+			return false
+		}
+		from = offset
+	}
+	if c.Offset >= from {
+		return false
+	}
+	return next == nil || next(c.View, c.Slice, c.Offset) < from
+}
+
+// highestStep is the highest step of the rows that overlap a slice.
+func (p *Picture) highestStep(era int64, view int, slice int32) uint64 {
+	highest := uint64(0)
+	k := p.views[view].K
+	for v, w := range p.views {
+		step := min(k, w.K)
+		for s := slice % step; s < w.K; s += step {
+			if r := &p.rows[v][s]; r.counts(era) {
+				highest = max(highest, r.tag.n)
+			}
+		}
+	}
+	return highest
+}
+
+func (p *Picture) clone() *Picture {
+	n := *p
+	n.rows = make([][]row, len(p.rows))
+	for v := range p.rows {
+		n.rows[v] = append([]row(nil), p.rows[v]...)
+	}
+	return &n
+}
+
+// Apply takes the rows of a plan into the picture: when Kafka has accepted all of them (never those of a transaction,
+// which nobody has decided yet); for commits that go back (Plan.Back) before they are sent, because a picture that is too
+// low does no harm.
+func (p *Picture) Apply(plan Plan) {
+	for _, ws := range [][]Write{plan.Rows, plan.Added} {
+		for _, w := range ws {
+			p.SetView(w.View, w.Slice, Row{Offset: w.Offset, LeaderEpoch: w.LeaderEpoch, Metadata: w.Metadata})
+		}
+	}
+	p.SetSource(Row{Offset: plan.Source.Offset, LeaderEpoch: -1, Metadata: plan.Source.Metadata})
+}
+
+// Verdict turns Kafka's error codes for the rows of a plan into those for the client. A refused addition fails the
+// client's rows. repair: the source row was written and counts a row that was refused; plan again from the same picture
+// with the accepted commits only, and write that source row.
+func (plan *Plan) Verdict(rows, added []int16, source int16) (codes []int16, repair bool) {
+	codes = append(codes, rows...)
+	failed := source
+	for _, code := range added {
+		if code != 0 {
+			failed = code
+		}
+	}
+	for i := range codes {
+		if codes[i] != 0 && plan.counted[i] && source == 0 {
+			repair = true
+		}
+		if codes[i] == 0 {
+			codes[i] = failed
+		}
+	}
+	return codes, repair
+}
+
+// RenewalMs is how old a source row may get, in ms, before a commit of the group for other partitions renews it. Kafka
+// expires it on its own: the group is not subscribed to the source.
+const RenewalMs = 3600_000
+
+// RenewalDue reports whether a source row that was last written at writtenMs is due.
+func RenewalDue(writtenMs, nowMs int64) bool { return nowMs-writtenMs >= RenewalMs }

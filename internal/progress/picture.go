@@ -1,0 +1,156 @@
+package progress
+
+import "slices"
+
+// Row is one committed offset as Kafka stores it.
+type Row struct {
+	Offset      int64 // -1: there is no such row
+	LeaderEpoch int32 // -1: none
+	Metadata    *string
+	// Pending: a transaction that is not decided has written this row. What else the Row says is the last decided state,
+	// or nothing (-1) where Kafka was asked for stable offsets only.
+	Pending bool
+}
+
+// NoRow is what Kafka answers where nothing was committed.
+var NoRow = Row{Offset: -1, LeaderEpoch: -1}
+
+// View names a view of the source and says how many slices it makes of each partition.
+type View struct {
+	Name string
+	K    int32 // a power of two >= 1
+}
+
+// Picture is what is known of the rows of one group for one source partition: the source row, and the rows of every view
+// of the source. It may be old: rows of others are then too low, which makes the stable offset low.
+type Picture struct {
+	source row
+	views  []View
+	rows   [][]row // [view][slice]
+	width  int32   // positions of the key axis that can differ: the largest K
+}
+
+// row is a Row taken apart.
+type row struct {
+	offset  int64
+	epoch   int32
+	text    *string // the client's (view rows)
+	tag     tag
+	ours    bool // the text has our tag
+	pending bool
+}
+
+func (r *row) present() bool { return r.offset >= 0 }
+
+// counts reports whether a view row says something in this era; rows without a tag do, see Picture.at.
+func (r *row) counts(era int64) bool { return r.present() && r.ours && r.tag.era == era }
+
+// untagged reports whether a tool wrote the view row.
+func (r *row) untagged() bool { return r.present() && !r.ours }
+
+// NewPicture returns a picture without any row. views are all views of the source, in any fixed order: they are named by
+// their index from here on.
+func NewPicture(views []View) *Picture {
+	p := &Picture{source: row{offset: -1, epoch: -1}, views: slices.Clone(views), width: 1}
+	for _, v := range views {
+		p.width = max(p.width, v.K)
+		rows := make([]row, v.K)
+		for i := range rows {
+			rows[i] = row{offset: -1, epoch: -1}
+		}
+		p.rows = append(p.rows, rows)
+	}
+	return p
+}
+
+// Views returns the views that the picture is of.
+func (p *Picture) Views() []View { return p.views }
+
+// Width is the number of positions of the key axis that the picture tells apart: the largest K. Slice s of a view
+// covers the positions j with j mod K = s.
+func (p *Picture) Width() int32 { return p.width }
+
+// SetSource replaces the source row.
+func (p *Picture) SetSource(r Row) {
+	n := row{offset: max(r.Offset, -1), epoch: r.LeaderEpoch, pending: r.Pending}
+	if r.Metadata != nil && n.present() {
+		n.tag, n.ours = parseTag(*r.Metadata, r.Offset)
+	}
+	p.source = n
+}
+
+// SetView replaces the row of a slice, in [0, K), of a view.
+func (p *Picture) SetView(view int, slice int32, r Row) {
+	n := row{offset: max(r.Offset, -1), epoch: r.LeaderEpoch, text: r.Metadata, pending: r.Pending}
+	if n.present() {
+		n.text, n.tag, n.ours = parseViewText(r.Metadata, r.Offset)
+	}
+	p.rows[view][slice] = n
+}
+
+// Source returns the offset of the source row, -1 if there is none, and whether it is ours.
+func (p *Picture) Source() (offset int64, ours bool) { return p.source.offset, p.source.ours }
+
+// Row returns the offset of a slice's own row, -1 where it has none that counts in the current era.
+func (p *Picture) Row(view int, slice int32) int64 {
+	r := &p.rows[view][slice]
+	if r.counts(p.Era()) || r.untagged() {
+		return r.offset
+	}
+	return -1
+}
+
+// foreign reports whether the source row was written by somebody else: a new era is due.
+func (p *Picture) foreign() bool { return p.source.present() && !p.source.ours }
+
+// Foreign reports whether the next commit opens a new era. Whether the source row is pending matters then: see Env.
+func (p *Picture) Foreign() bool { return p.foreign() }
+
+// Era is the current era. Gateways that see the same rows find the same number.
+func (p *Picture) Era() int64 {
+	if p.source.present() && p.source.ours {
+		return p.source.tag.era
+	}
+	highest := int64(0)
+	for _, rows := range p.rows {
+		for i := range rows {
+			if r := &rows[i]; r.present() && r.ours {
+				highest = max(highest, r.tag.era)
+			}
+		}
+	}
+	if p.foreign() {
+		return highest + 1
+	}
+	return highest
+}
+
+// checksum is over the rewinds of an era: which slices were set back, and how often. It does not depend on the order of
+// the views. 0: none was.
+func (p *Picture) checksum(era int64) uint64 {
+	sum := uint64(0)
+	for v := range p.rows {
+		for s := range p.rows[v] {
+			if r := &p.rows[v][s]; r.tag.n != 0 && r.counts(era) {
+				sum += mix(p.views[v].Name, uint64(s), r.tag.n)
+			}
+		}
+	}
+	return sum
+}
+
+// mix is FNV-1a over its arguments.
+func mix(name string, slice, step uint64) uint64 {
+	const prime = 1099511628211
+	h := uint64(14695981039346656037)
+	for i := range len(name) {
+		h = (h ^ uint64(name[i])) * prime
+	}
+	for _, n := range [2]uint64{slice, step} {
+		for range 8 {
+			h = (h ^ n&0xff) * prime
+			n >>= 8
+		}
+	}
+	return max(h, 1)
+}

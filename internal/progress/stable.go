@@ -1,0 +1,124 @@
+package progress
+
+// NextRecord moves from over what is known to hold no record of a view's slice; it returns from where nothing is known.
+type NextRecord func(view int, slice int32, from int64) int64
+
+// reading is a picture with what is the same for all positions worked out.
+type reading struct {
+	p       *Picture
+	era     int64
+	trusted bool // the source row bounds the slices that were set back, too
+}
+
+func (p *Picture) reading() reading {
+	r := reading{p: p, era: p.Era()}
+	r.trusted = p.source.ours && !p.anyPending() && p.checksum(r.era) == p.source.tag.n
+	return r
+}
+
+func (p *Picture) anyPending() bool {
+	for _, rows := range p.rows {
+		for i := range rows {
+			if rows[i].pending {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// place is what is done at one position of the key axis: everything below offset.
+type place struct {
+	offset  int64 // -1: nothing is known, there is no source row
+	covered bool  // by a row
+}
+
+// at works out what is done at position j.
+func (r reading) at(j int32) place {
+	p := r.p
+	lowest := int64(-1) // of the rows without an era
+	best, step := int64(-1), uint64(0)
+	for v := range p.rows {
+		w := &p.rows[v][j%p.views[v].K]
+		switch {
+		case w.untagged():
+			if lowest < 0 || w.offset < lowest {
+				lowest = w.offset
+			}
+		case !w.counts(r.era):
+		case best < 0 || w.tag.n > step:
+			best, step = w.offset, w.tag.n
+		case w.tag.n == step:
+			best = max(best, w.offset)
+		}
+	}
+	switch {
+	case lowest >= 0 && p.foreign():
+		// Nobody can say which of the two was written last.
+		return place{min(lowest, p.source.offset), true}
+	case lowest >= 0:
+		return place{lowest, true}
+	case best < 0:
+		return place{p.source.offset, false}
+	case p.source.present() && p.source.ours && (step == 0 || r.trusted):
+		return place{max(best, p.source.offset), true}
+	}
+	return place{best, true}
+}
+
+// start is the lowest place of a slice's positions. known is false where a position has neither a row nor a source row;
+// covered reports whether a row covers any of them.
+func (r reading) start(view int, slice int32) (offset int64, covered, known bool) {
+	known = true
+	offset = -1
+	k := r.p.views[view].K
+	for j := slice; j < r.p.width; j += k {
+		at := r.at(j)
+		covered = covered || at.covered
+		switch {
+		case at.offset < 0:
+			known = false
+		case offset < 0 || at.offset < offset:
+			offset = at.offset
+		}
+	}
+	return offset, covered, known
+}
+
+// Stable is the stable offset: the first offset whose record is not done. Positions of which nothing is known count from
+// logStart, the source's first offset.
+func (p *Picture) Stable(logStart int64, next NextRecord) int64 { return p.reading().stable(logStart, next) }
+
+func (r reading) stable(logStart int64, next NextRecord) int64 {
+	lowest := int64(-1)
+	for j := range r.p.width {
+		at := r.at(j).offset
+		if at < 0 {
+			at = logStart
+		}
+		if lowest >= 0 && at >= lowest {
+			continue
+		}
+		if at = r.extend(j, at, next); lowest < 0 || at < lowest {
+			lowest = at
+		}
+	}
+	return lowest
+}
+
+// extend moves an offset of position j over what any view's slice is known not to hold.
+func (r reading) extend(j int32, from int64, next NextRecord) int64 {
+	if next == nil {
+		return from
+	}
+	for {
+		at := from
+		for v := range r.p.views {
+			at = max(at, next(v, j%r.p.views[v].K, at))
+		}
+		if at == from {
+			return at
+		}
+		from = at
+	}
+}

@@ -1,0 +1,111 @@
+package progress
+
+import (
+	"strconv"
+	"strings"
+)
+
+// The texts. Both end in the same words; n is left out when it is 0:
+//
+//	tandem:1:ERA[.n]:OFFSET      the whole text of a source row; n is the checksum of the rewinds that its writer knew
+//	TEXT|tandem:1:ERA[.n]:OFFSET a view row whose client wrote TEXT; n is the step of the row
+//	!tandem:1:ERA[.n]:OFFSET     a view row whose client wrote null
+//
+// The ':' keeps Kafka Streams from taking the source row's text for its own (base64). The repeated offset tells a text
+// that another tool copied to another offset: that row is not ours.
+const (
+	words    = "tandem:1:"
+	textMark = '|'
+	nullMark = '!'
+)
+
+// MaxSuffix is the most bytes that Text adds to a client's text.
+const MaxSuffix = 1 + len(words) + 19 + 1 + 20 + 1 + 19
+
+// tag is what a text of ours says.
+type tag struct {
+	era int64  // >= 0
+	n   uint64 // step of a view row, checksum of a source row
+}
+
+func (t tag) append(b []byte, offset int64) []byte {
+	b = append(b, words...)
+	b = strconv.AppendInt(b, t.era, 10)
+	if t.n != 0 {
+		b = append(b, '.')
+		b = strconv.AppendUint(b, t.n, 10)
+	}
+	b = append(b, ':')
+	return strconv.AppendInt(b, offset, 10)
+}
+
+// parseTag reads exactly what append writes for this offset.
+func parseTag(s string, offset int64) (t tag, ok bool) {
+	rest, ok := strings.CutPrefix(s, words)
+	if !ok || offset < 0 {
+		return tag{}, false
+	}
+	head, last, ok := strings.Cut(rest, ":")
+	if !ok || last != strconv.FormatInt(offset, 10) {
+		return tag{}, false
+	}
+	era, n, dotted := strings.Cut(head, ".")
+	var err error
+	if t.era, err = strconv.ParseInt(era, 10, 64); err != nil || t.era < 0 || strconv.FormatInt(t.era, 10) != era {
+		return tag{}, false
+	}
+	if dotted {
+		if t.n, err = strconv.ParseUint(n, 10, 64); err != nil || t.n == 0 || strconv.FormatUint(t.n, 10) != n {
+			return tag{}, false
+		}
+	}
+	return t, true
+}
+
+// viewText is the text of a view row: the client's, nil for null, and the tag.
+func viewText(client *string, t tag, offset int64) string {
+	var b []byte
+	if client == nil {
+		b = append(make([]byte, 0, MaxSuffix), nullMark)
+	} else {
+		b = append(make([]byte, 0, len(*client)+MaxSuffix), *client...)
+		b = append(b, textMark)
+	}
+	return string(t.append(b, offset))
+}
+
+// parseViewText takes a view row's text apart. Without a tag of ours for this offset, client is the stored text itself.
+func parseViewText(stored *string, offset int64) (client *string, t tag, ours bool) {
+	if stored == nil {
+		return nil, tag{}, false
+	}
+	i := strings.LastIndex(*stored, words)
+	if i < 1 {
+		return stored, tag{}, false
+	}
+	t, ours = parseTag((*stored)[i:], offset)
+	mark := (*stored)[i-1]
+	switch {
+	case ours && mark == textMark:
+		text := (*stored)[:i-1]
+		return &text, t, true
+	case ours && mark == nullMark && i == 1:
+		return nil, t, true
+	}
+	return stored, tag{}, false
+}
+
+// ClientText is the text that a client committed, from the stored text of a view row and its offset.
+func ClientText(stored *string, offset int64) *string {
+	text, _, _ := parseViewText(stored, offset)
+	return text
+}
+
+// SourceIsOurs reports whether the text of a source row was written with this offset by Tandem.
+func SourceIsOurs(stored *string, offset int64) bool {
+	if stored == nil {
+		return false
+	}
+	_, ok := parseTag(*stored, offset)
+	return ok
+}
