@@ -21,6 +21,9 @@ func (e *Engine) addControls() {
 		e.forgetGroups(r.(*kmsg.DeleteGroupsRequest))
 		return nil, false
 	})
+	e.control(kmsg.OffsetFetch, func(r kmsg.Request) (kmsg.Response, bool) {
+		return e.offsetsOfNobody(r.(*kmsg.OffsetFetchRequest))
+	})
 	if !e.noAutoCreate {
 		e.control(kmsg.Metadata, func(r kmsg.Request) (kmsg.Response, bool) {
 			e.autoCreate(r.(*kmsg.MetadataRequest))
@@ -134,6 +137,52 @@ func (e *Engine) forgetGroups(req *kmsg.DeleteGroupsRequest) {
 			e.log.Warn("embedded engine: offsets of a deleted group may come back after a crash", "group", name, "error", err)
 		}
 	}
+}
+
+// offsetsOfNobody answers an OffsetFetch of one group that does not exist, by
+// somebody who is no member: it has no offsets. kfake answers
+// GROUP_ID_NOT_FOUND, which Kafka does for members only.
+func (e *Engine) offsetsOfNobody(req *kmsg.OffsetFetchRequest) (kmsg.Response, bool) {
+	resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
+	if req.Version < 8 {
+		if req.Group == "" || e.cluster.GroupInfo(req.Group) != nil {
+			return nil, false
+		}
+		for _, rt := range req.Topics {
+			st := kmsg.NewOffsetFetchResponseTopic()
+			st.Topic = rt.Topic
+			for _, p := range rt.Partitions {
+				sp := kmsg.NewOffsetFetchResponseTopicPartition()
+				sp.Partition, sp.Offset, sp.LeaderEpoch, sp.Metadata = p, -1, -1, kmsg.StringPtr("")
+				st.Partitions = append(st.Partitions, sp)
+			}
+			resp.Topics = append(resp.Topics, st)
+		}
+		return resp, true
+	}
+	for _, rg := range req.Groups {
+		if rg.Group == "" || rg.MemberEpoch >= 0 || e.cluster.GroupInfo(rg.Group) != nil {
+			return nil, false
+		}
+		sg := kmsg.NewOffsetFetchResponseGroup()
+		sg.Group = rg.Group
+		for _, rt := range rg.Topics {
+			st := kmsg.NewOffsetFetchResponseGroupTopic()
+			st.Topic, st.TopicID = rt.Topic, rt.TopicID
+			code := int16(0)
+			if req.Version >= 10 && e.cluster.TopicIDInfo(rt.TopicID) == nil {
+				code = kerr.UnknownTopicID.Code
+			}
+			for _, p := range rt.Partitions {
+				sp := kmsg.NewOffsetFetchResponseGroupTopicPartition()
+				sp.Partition, sp.Offset, sp.LeaderEpoch, sp.Metadata, sp.ErrorCode = p, -1, -1, kmsg.StringPtr(""), code
+				st.Partitions = append(st.Partitions, sp)
+			}
+			sg.Topics = append(sg.Topics, st)
+		}
+		resp.Groups = append(resp.Groups, sg)
+	}
+	return resp, len(req.Groups) > 0
 }
 
 // restoreLogStarts deletes again what was deleted before a crash.

@@ -155,9 +155,6 @@ func commit(t *testing.T, cl *kgo.Client, group, topic string, offset int64) {
 func committed(t *testing.T, cl *kgo.Client, group, topic string) int64 {
 	t.Helper()
 	got, err := kadm.NewClient(cl).FetchOffsets(testContext(t), group)
-	if errors.Is(err, kerr.GroupIDNotFound) {
-		return -1
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,4 +248,19 @@ func TestHostileFrames(t *testing.T) {
 		})
 	}
 	produce(t, client(t, e), "alive", 0, 1)
+}
+
+// The control functions are replaced from time to time.
+func TestControlsLast(t *testing.T) {
+	e := open(t, Options{})
+	cl := client(t, e)
+	for i := range 2*maxControlUses + 10 {
+		if got := committed(t, cl, "none", "orders"); got != -1 {
+			t.Fatalf("request %d: offset %d", i, got)
+		}
+	}
+	produce(t, cl, "orders", 0, 1)
+	if start, end := offsets(t, cl, "orders"); start != 0 || end != 1 {
+		t.Errorf("log [%d, %d)", start, end)
+	}
 }
