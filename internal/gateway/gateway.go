@@ -73,6 +73,7 @@ func (g *Gateway) start(ctx context.Context) (err error) {
 	}
 	g.reader = g.cluster.Reader()
 	g.cache = slicecache.New(g.reader, slicecache.Config{MaxBytes: g.cfg.Limits.CacheBytes, Logger: g.log})
+	g.metrics.registerCache(g.cache)
 	g.groups = newGroups(g)
 	g.views = newViews(g)
 	if err := g.views.load(ctx); err != nil {
