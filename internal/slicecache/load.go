@@ -162,7 +162,7 @@ func (r *reader) loadBytes() int32 {
 	switch b := r.perBatch * batches; {
 	case b <= base:
 		return int32(base)
-	case b <= 8*base:
+	case b <= 4*base:
 		return int32(b)
 	}
 	return 1
