@@ -42,7 +42,8 @@ type Block struct {
 // Config bounds a Splitter.
 type Config struct {
 	// MaxBatchBytes bounds the uncompressed size of one source batch; a larger one gives ErrTooLarge.
-	// Default 128 MiB.
+	// Default 128 MiB, at most 1 GiB. (A batch of zstd may be uncompressed up to 128 MiB before that shows: its window
+	// may be as large as that however little it holds.)
 	MaxBatchBytes int
 	// MaxBlockBytes ends a block after the batch that takes its pieces to this size or above. Default 64 MiB.
 	MaxBlockBytes int
