@@ -366,7 +366,7 @@ func TestSplitDoesNotAllocatePerRecord(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
-		if allocs > 10 {
+		if allocs > float64(records)/100 { // a few for each block; more with the race detector, which empties pools
 			t.Errorf("%v: %v allocations for %d records", codec, allocs, records)
 		}
 	}
