@@ -3,14 +3,13 @@ package gateway
 import (
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/tandem-kafka/tandem/internal/slicecache"
 )
 
-var update = flag.Bool("update", false, "write the table of metrics into docs/operations.md")
+var update = flag.Bool("update", false, "write the generated tables into docs/")
 
 // The table of metrics in docs/operations.md is made from the registry.
 func TestMetricsAreDocumented(t *testing.T) {
@@ -32,23 +31,5 @@ func TestMetricsAreDocumented(t *testing.T) {
 			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.GetName(), strings.ToLower(f.GetType().String()), f.GetHelp())
 		}
 	}
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc := string(raw)
-	i, j := strings.Index(doc, begin), strings.Index(doc, end)
-	if i < 0 || j < i {
-		t.Fatalf("%s has no place for the table of metrics", path)
-	}
-	want := doc[:i] + begin + b.String() + doc[j:]
-	if want == doc {
-		return
-	}
-	if !*update {
-		t.Fatalf("the table of metrics in %s is old: run go test ./internal/gateway -run Documented -update", path)
-	}
-	if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	replaceTable(t, path, begin, end, b.String())
 }
