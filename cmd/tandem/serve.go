@@ -9,8 +9,9 @@ import (
 	"github.com/tandem-kafka/tandem/internal/config"
 )
 
-func newServe() *cobra.Command {
-	var flags settingFlags
+func newServe() *cobra.Command { return newServeWith(&settingFlags{}) }
+
+func newServeWith(flags *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the gateway in front of a Kafka cluster, or of the embedded engine",
