@@ -43,11 +43,13 @@ func cluster(t testing.TB) *harness.Kafka {
 func onEmbedded(t testing.TB, c harness.GatewayConfig) engine {
 	t.Helper()
 	g := harness.StartGateway(t, c)
-	// As the clusters of test/kafka: sessions as short as the tests want them.
-	set := "group.min.session.timeout.ms"
-	value := fmt.Sprint(minSession.Milliseconds())
-	_, err := harness.AdminClient(t, g.Bootstrap).AlterBrokerConfigs(harness.Context(t, 10*time.Second), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: set, Value: &value}})
-	if err != nil {
+	// As the clusters of test/kafka: sessions as short as the tests want them. It has no heartbeat interval for each group.
+	var set []kadm.AlterConfig
+	for name, d := range map[string]time.Duration{"group.min.session.timeout.ms": minSession, "group.consumer.heartbeat.interval.ms": minSession / 4} {
+		value := fmt.Sprint(d.Milliseconds())
+		set = append(set, kadm.AlterConfig{Op: kadm.SetConfig, Name: name, Value: &value})
+	}
+	if _, err := harness.AdminClient(t, g.Bootstrap).AlterBrokerConfigs(harness.Context(t, 10*time.Second), set); err != nil {
 		t.Fatal(err)
 	}
 	return engine{name: "embedded", gateway: g, kafka: g.Bootstrap}
@@ -212,6 +214,27 @@ func (l *link) Up() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.down = false
+}
+
+// load produces at p's rate, with keys chosen at random, until stop is called.
+func load(t testing.TB, e engine, l *harness.Ledger, p harness.Production) (stop func()) {
+	t.Helper()
+	ended, done := make(chan struct{}), make(chan struct{})
+	p.Records = max(1, int(p.Rate/4))
+	go func() {
+		defer close(done)
+		for p.Seed = 1; ; p.Seed++ {
+			select {
+			case <-ended:
+				return
+			default:
+				harness.ProduceInBackground(t, e.gateway.Bootstrap, l, p)()
+			}
+		}
+	}()
+	stop = sync.OnceFunc(func() { close(ended); <-done })
+	t.Cleanup(stop)
+	return stop
 }
 
 // value is the part of a record's value that tests look at.

@@ -1,0 +1,106 @@
+package cases
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/tandem-kafka/tandem/test/harness"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// A consumer is added in the middle of the load, and consumers drop 100 times: their network fails and returns, they leave and return, they
+// die and are replaced. Nobody is ever stuck, with few keys and with many (case V1).
+func TestMembersComeAndGo(t *testing.T) {
+	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
+		t.Parallel() // mostly it waits for sessions to end
+		for _, keys := range []int{2, 10_000} {
+			t.Run(fmt.Sprintf("%d keys", keys), func(t *testing.T) {
+				t.Parallel()
+				comeAndGo(t, e, keys)
+			})
+		}
+	})
+}
+
+func comeAndGo(t *testing.T, e engine, keys int) {
+	const members, drops, rate = 4, 100, 500
+	outage, deaths := 50*time.Millisecond, 4
+	if os.Getenv("TANDEM_SOAK") != "" {
+		outage, deaths = 3*time.Second, 30
+	}
+	source, view := e.source(t, 1, 8)
+	group, l := harness.Name(t, "group"), harness.NewLedger()
+	harness.WatchCommitted(t, e.kafka, group, source, l)
+	stop := load(t, e, l, harness.Production{Topic: source, Rate: rate, Keys: keys})
+
+	type member struct {
+		*harness.Consumer
+		link *link
+		name string
+	}
+	var consumers [members]*member
+	started := 0
+	start := func(i int) {
+		started++
+		m := &member{link: newLink(), name: fmt.Sprintf("member-%d", started)}
+		c := e.consumer(group, m.name, view)
+		c.Session = 2 * time.Second // longer than an outage: the member stays one
+		c.Opts = append(c.Opts, kgo.Dialer(m.link.Dial), kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }))
+		m.Consumer = harness.Consume(t, l, c)
+		consumers[i] = m
+	}
+	flowing := func(what string) {
+		t.Helper()
+		backlog, before := l.Open(), l.Deliveries()
+		await(t, 15*time.Second, func() string {
+			if open, got := l.Open(), l.Deliveries()-before; got < rate/20 || open > max(rate, backlog) {
+				return fmt.Sprintf("after %s: %d records delivered, %d wait", what, got, open)
+			}
+			return ""
+		})
+	}
+	for i := range members - 1 {
+		start(i)
+	}
+	flowing("the start")
+	start(members - 1)
+	await(t, 15*time.Second, func() string {
+		if got := l.Report(nil).Members["member-4"]; keys > 2 && got == 0 {
+			return "the consumer that was added gets nothing"
+		}
+		return ""
+	})
+	random := rand.New(rand.NewPCG(2, uint64(keys)))
+	for n := range drops {
+		m := consumers[random.IntN(members)]
+		i := 0
+		for consumers[i] != m {
+			i++
+		}
+		switch {
+		case n%(drops/deaths) == drops/deaths-1:
+			m.link.Down()
+			m.Crash()
+			start(i)
+			flowing(fmt.Sprintf("drop %d, a death of %s", n, m.name))
+		case n%4 == 1:
+			m.Close()
+			start(i)
+			flowing(fmt.Sprintf("drop %d, %s leaving", n, m.name))
+		default:
+			m.link.Down()
+			time.Sleep(outage) // the outage itself
+			m.link.Up()
+			flowing(fmt.Sprintf("drop %d, %s off the network", n, m.name))
+		}
+	}
+	stop()
+	l.AwaitDone(t, 20*time.Second)
+	for _, m := range consumers {
+		m.Close()
+	}
+	l.Check(t, harness.View(1, 8))
+}

@@ -1,0 +1,89 @@
+package cases
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tandem-kafka/tandem/test/harness"
+)
+
+// Each of 8 consumers is restarted under load, one after the other. In order: every record is delivered once, and order per key holds. By
+// kill: order per key holds, and what comes twice is no more than what a death leaves uncommitted (case V2).
+func TestRollingRestart(t *testing.T) {
+	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
+		t.Parallel()
+		for _, c := range []struct {
+			name           string
+			kip848, deaths bool
+		}{{"classic", false, false}, {"kip848", true, false}, {"killed", false, true}} {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				rollingRestart(t, e, c.kip848, c.deaths)
+			})
+		}
+	})
+}
+
+func rollingRestart(t *testing.T, e engine, kip848, deaths bool) {
+	const members, rate = 8, 400
+	source, view := e.source(t, 1, 16)
+	group, l := harness.Name(t, "group"), harness.NewLedger()
+	if kip848 {
+		harness.ConsumerSession(t, e.kafka, group, 2*minSession)
+	}
+	harness.WatchCommitted(t, e.kafka, group, source, l)
+	consumers := make([]*harness.Consumer, members)
+	has := newAssignment()
+	started := 0
+	start := func(i int) string {
+		started++
+		c := e.consumer(group, fmt.Sprintf("member-%d", started), view)
+		c.KIP848, c.Work = kip848, time.Millisecond
+		c.Opts = append(c.Opts, has.of(c.Member)...)
+		consumers[i] = harness.Consume(t, l, c)
+		return c.Member
+	}
+	working := func(member string) {
+		t.Helper()
+		await(t, 20*time.Second, func() string {
+			if l.Report(nil).Members[member] == 0 {
+				return member + " gets nothing"
+			}
+			return ""
+		})
+	}
+	stop := load(t, e, l, harness.Production{Topic: source, Rate: rate, Keys: 500})
+	for i := range members {
+		start(i)
+	}
+	await(t, 20*time.Second, func() string {
+		if n := len(l.Report(nil).Members); n < members {
+			return fmt.Sprintf("%d of %d members work", n, members)
+		}
+		return ""
+	})
+	for i := range members {
+		if deaths && i%2 == 1 {
+			consumers[i].Crash()
+		} else {
+			consumers[i].Close()
+		}
+		working(start(i))
+	}
+	stop()
+	l.AwaitDone(t, 20*time.Second)
+	for i, m := range consumers {
+		for _, err := range m.Errors() {
+			t.Errorf("member %d: %v", i, err)
+		}
+		m.Close()
+	}
+	r := l.Check(t, harness.View(1, 16))
+	switch {
+	case !deaths && r.Duplicates > 0:
+		t.Errorf("%d duplicates after restarts in order", r.Duplicates)
+	case r.Duplicates > members/2*100: // a poll's worth for each that was killed
+		t.Errorf("%d duplicates after %d kills", r.Duplicates, members/2)
+	}
+}
