@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// table is one table of docs/benchmarks.md.
+type table struct {
+	name, title string
+	run         func(*bench) (*result, error)
+}
+
+var tables = []table{
+	{"pass", "Passing through", passTable},
+	{"hop", "One more hop", hopTable},
+	{"split", "Splitting", splitTable},
+	{"view", "Reading a view", viewTable},
+	{"tail", "Near the tail", tailTable},
+	{"share", "Sharing work", shareTable},
+	{"commits", "Commits through a view", commitsTable},
+	{"memory", "Memory", memoryTable},
+	{"many", "Many connections and groups", manyTable},
+}
+
+// bench is what the tables share: settings and, once somebody asks for it, the broker.
+type bench struct {
+	ctx     context.Context
+	root    string // of the repository
+	dir     string // temporary
+	scale   float64
+	rounds  int
+	port    int
+	profile string
+	tandem  string // the binary
+	kafka   *kafka
+	topics  int
+	logs    *os.File
+}
+
+func main() {
+	if len(os.Args) > 1 && helpers[os.Args[1]] != nil {
+		exit(helpers[os.Args[1]](os.Args[2:]))
+	}
+	b := &bench{}
+	list := flag.Bool("list", false, "print the names of the tables")
+	render := flag.Bool("render", false, "only write docs/benchmarks.md from bench/results.json")
+	flag.Float64Var(&b.scale, "scale", 1, "size of the work; other than 1 nothing is written")
+	flag.IntVar(&b.rounds, "rounds", 5, "turns of each side; the median counts")
+	flag.IntVar(&b.port, "port", 24000, "first of 100 ports to use")
+	flag.StringVar(&b.profile, "profile", "", "write CPU profiles of the gateways to this `FOLDER`")
+	flag.Parse()
+	if *list {
+		for _, t := range tables {
+			fmt.Printf("%-8s %s\n", t.name, t.title)
+		}
+		return
+	}
+	exit(b.main(flag.Args(), *render))
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func (b *bench) main(names []string, render bool) (err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	b.ctx = ctx
+	for _, n := range names {
+		if !slices.ContainsFunc(tables, func(t table) bool { return t.name == n }) {
+			return fmt.Errorf("there is no table %q, see -list", n)
+		}
+	}
+	if b.root, err = findRoot(); err != nil {
+		return err
+	}
+	if render {
+		return b.render()
+	}
+	if err := b.prepare(); err != nil {
+		return err
+	}
+	defer b.cleanUp()
+	for _, t := range tables {
+		if len(names) > 0 && !slices.Contains(names, t.name) {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "== %s (load %s)\n", t.title, loadAverage())
+		load, start := loadAverage(), time.Now()
+		r, err := t.run(b)
+		if err != nil {
+			return fmt.Errorf("table %s: %w", t.name, err)
+		}
+		r.Name, r.Title = t.name, t.title
+		r.Machine, r.Commit, r.Load, r.Date = describeMachine(), b.commit(), load, start.UTC().Format("2006-01-02 15:04 MST")
+		r.Seconds = time.Since(start).Seconds()
+		fmt.Println(r.text())
+		if b.scale == 1 {
+			if err := b.save(r); err != nil {
+				return err
+			}
+		}
+	}
+	if b.scale != 1 {
+		return nil
+	}
+	return b.render()
+}
+
+// prepare builds the binary and makes a temporary folder.
+func (b *bench) prepare() (err error) {
+	if b.dir, err = os.MkdirTemp("", "tandem-bench-"); err != nil {
+		return err
+	}
+	if b.logs, err = os.Create(filepath.Join(b.dir, "log")); err != nil {
+		return err
+	}
+	b.tandem = filepath.Join(b.dir, "tandem")
+	return b.command("go", "build", "-o", b.tandem, "./cmd/tandem")
+}
+
+func (b *bench) cleanUp() {
+	if b.kafka != nil {
+		b.kafka.stop(b)
+	}
+	_ = b.logs.Close()
+	_ = os.RemoveAll(b.dir)
+}
+
+func (b *bench) name(prefix string) string {
+	b.topics++
+	return fmt.Sprintf("%s-%d", prefix, b.topics)
+}
+
+// scaled is n at scale 1, but at least least.
+func (b *bench) scaled(n, least int) int { return max(least, int(float64(n)*b.scale)) }
+
+func (b *bench) progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "   "+format+"\n", args...)
+}
+
+func findRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return "", errors.New("run this inside the repository")
+		}
+		dir = up
+	}
+}
+
+func (b *bench) commit() string {
+	out, err := b.output("git", "describe", "--always", "--dirty")
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(out)
+}
