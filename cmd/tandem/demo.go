@@ -107,6 +107,6 @@ func writeSummary(w io.Writer, s demo.Summary) {
 	fmt.Fprintf(w, `
 on the topic    %7.0f records/s, 1 of %d consumers at work
 on the view     %7.0f records/s, all at work: %.1f times as fast
-ledger          %d records: %d lost, %d out of order, %d handled again after the kill
+ledger          %d records: %d lost, %d out of order, %d handled twice
 `, s.PlainRate, s.Consumers, s.ViewRate, s.Speedup, s.Records, s.Lost, s.OrderViolations, s.Duplicates)
 }

@@ -177,6 +177,15 @@ func TestTerminalRedrawsInPlace(t *testing.T) {
 	}
 }
 
+func TestTerminalShowsAScreenful(t *testing.T) {
+	var out bytes.Buffer
+	s := Terminal(&out)
+	s.Draw(Picture{Topic: "t", Consumers: make([]ConsumerState, 64)})
+	if got := out.String(); strings.Count(got, "\n") != 2+maxRows || !strings.Contains(got, "and 45 more") {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestOptions(t *testing.T) {
 	for _, o := range []Options{{Consumers: 65}, {Records: 2}, {Keys: 20000}, {Work: 2 * time.Second}, {Consumers: -1}} {
 		if err := o.complete(); err == nil {

@@ -96,7 +96,10 @@ type terminal struct {
 	topic                  string
 }
 
-const barWidth = 24
+const (
+	barWidth = 24
+	maxRows  = 20 // consumers in the picture: more than a terminal's lines cannot be redrawn
+)
 
 func (t *terminal) Draw(p Picture) {
 	if p.Topic != t.topic { // a new part: leave the last picture of the old one
@@ -110,7 +113,11 @@ func (t *terminal) Draw(p Picture) {
 	var rows []string
 	rows = append(rows,
 		t.bold.Render(fmt.Sprintf("%-30.30s", p.Topic))+fmt.Sprintf("%8.0f records/s   %d of %d", p.Rate, p.Done, p.Total))
-	for _, c := range p.Consumers {
+	for i, c := range p.Consumers {
+		if i == maxRows-1 && len(p.Consumers) > maxRows {
+			rows = append(rows, t.faint.Render(fmt.Sprintf("  and %d more", len(p.Consumers)-i)))
+			break
+		}
 		name := fmt.Sprintf("  %-12s", c.Name)
 		switch {
 		case c.Killed:
