@@ -158,23 +158,46 @@ func (b *budget) remove(e *entry) {
 	b.mu.Unlock()
 }
 
-// use makes e the most recently used one, and pins it for l.
-func (b *budget) use(e *entry, l *Lease) {
+// use makes e the most recently used one.
+func (b *budget) use(e *entry) {
 	b.mu.Lock()
+	b.touch(e)
+	b.mu.Unlock()
+}
+
+func (b *budget) touch(e *entry) {
 	if e.listed && b.lru.next != e {
 		b.unlink(e)
 		b.link(e)
 	}
-	if l != nil {
-		l.b = b
-		if !e.listed && e.pins == 0 {
-			b.handed += e.bytes
-		}
-		e.pins++
-		l.pinned = append(l.pinned, e)
-	}
-	b.mu.Unlock()
 }
+
+// pin makes e the most recently used one and counts what was taken from it for l. It returns false when the caller has to copy the
+// taken bytes: a small part must not hold a big block that nobody else needs any more.
+func (b *budget) pin(e *entry, l *Lease, taken int, crowded bool) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.touch(e)
+	l.b = b
+	if n := len(l.pinned); n > 0 && l.pinned[n-1] == e {
+		return true
+	}
+	if crowded || l.bytes+e.bytes > b.max/leasePart && e.bytes > 2*int64(taken) {
+		l.copied += int64(taken)
+		b.handed += int64(taken)
+		return false
+	}
+	if !e.listed && e.pins == 0 {
+		b.handed += e.bytes
+	}
+	e.pins++
+	l.bytes += e.bytes
+	l.pinned = append(l.pinned, e)
+	return true
+}
+
+// leasePart of the budget is what one answer may hold in blocks of which it needs a part.
+const leasePart = 32
 
 // crowded says that much of the budget lies on connections that do not read.
 func (b *budget) crowded() bool {
@@ -200,6 +223,8 @@ func dropAll(victims []*entry) {
 type Lease struct {
 	b      *budget
 	pinned []*entry
+	bytes  int64 // of pinned
+	copied int64
 }
 
 // Release says that the answer's data is no longer needed. The lease can be used again.
@@ -214,7 +239,8 @@ func (l *Lease) Release() {
 		}
 		l.pinned[i] = nil
 	}
-	l.pinned = l.pinned[:0]
+	l.b.handed -= l.copied
+	l.pinned, l.bytes, l.copied = l.pinned[:0], 0, 0
 	victims := l.b.admit()
 	l.b.mu.Unlock()
 	dropAll(victims)

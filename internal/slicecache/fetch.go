@@ -14,8 +14,10 @@ const (
 	// grace is how long a fetch may take beyond its max wait to see one load end: without it a client with a
 	// max wait of 0 would never get anything that is not in memory.
 	grace = time.Second
-	// resolveWait is how long an answer with records is held back to find out whether more follow.
-	resolveWait = 100 * time.Millisecond
+	// An answer is held back so long to find out whether records follow: one without records, and one with. The latter may
+	// do without: its client asks again anyway.
+	resolveWait     = 100 * time.Millisecond
+	resolveDataWait = 5 * time.Millisecond
 	// nearBytes: an end so near is reached by reading on, which is useful anyway; one farther away is searched for backward.
 	nearBytes = 2 << 20
 	// crowdedBytes bounds answers while much memory lies on connections that do not read.
@@ -49,6 +51,7 @@ type fetch struct {
 	failed   bool
 	full     bool
 	lease    *Lease
+	crowded  bool
 }
 
 // Fetch answers like a broker does: with what is there, or else after MinBytes came, MaxWait passed, or a slice
@@ -58,7 +61,7 @@ func (c *Cache) Fetch(ctx context.Context, req FetchRequest) []SliceResult {
 	f.deadline = time.Now().Add(req.MaxWait)
 	f.min = max(1, int(req.MinBytes))
 	f.max = min(int(req.MaxBytes), c.cfg.MaxResponseBytes)
-	if c.budget.crowded() {
+	if f.crowded = c.budget.crowded(); f.crowded {
 		f.max = min(f.max, crowdedBytes)
 	}
 	for i := range req.Slices {
@@ -195,6 +198,9 @@ func (p *part) fail(f *fetch, err error) {
 // together, also those that know that the records above an open transaction are not theirs.
 func (p *part) jump() int64 {
 	r := p.sl.r
+	if r.end < 0 {
+		return p.pos
+	}
 	n := p.sl.jump(p.slice, p.pos)
 	if p.pos <= r.end && n > r.end {
 		n = r.end
@@ -227,7 +233,7 @@ func (f *fetch) await(p *part) (first bool) {
 
 // take hands out what b has for p.
 func (f *fetch) take(p *part, b *block) {
-	taken := false
+	before, taken := len(p.data), 0
 	pieces := b.Slices[p.slice]
 	for _, piece := range pieces[b.from(p.slice, p.pos):] {
 		n := len(piece.Data)
@@ -247,14 +253,23 @@ func (f *fetch) take(p *part, b *block) {
 		p.bytes += n
 		f.bytes += n
 		p.pos, p.next = piece.Last+1, piece.Last+1
-		taken = true
+		taken += n
 	}
 	if !p.closed {
 		p.pos = max(p.pos, b.End)
 	}
-	if taken {
-		f.c.budget.use(&b.entry, f.lease)
-	} else {
-		f.c.budget.use(&b.entry, nil)
+	if taken == 0 || f.lease == nil {
+		f.c.budget.use(&b.entry)
+		return
+	}
+	if !f.c.budget.pin(&b.entry, f.lease, taken, f.crowded) {
+		copied := make([]byte, 0, taken)
+		for i, d := range p.data[before:] {
+			copied = append(copied, d...)
+			p.data[before+i] = copied[len(copied)-len(d):]
+		}
+		if before == 0 && p.cut.Data != nil {
+			p.cut.Data = p.data[0]
+		}
 	}
 }

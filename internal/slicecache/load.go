@@ -19,6 +19,7 @@ type load struct {
 	seenEnd int64         // reader.end when it began
 	sent    bool          // the request is on its way
 	asked   time.Time     // when it was sent
+	end     int64         // the offset after what it brought, 0: not known yet
 	want    []*sliced     // to split for, besides the waiters'
 	waiters []*waiter
 }
@@ -85,7 +86,7 @@ func (r *reader) loadAt(pos int64, sl *sliced, patient bool) *load {
 	}
 	l := &load{start: pos, want: []*sliced{sl}}
 	if a := r.rawAt(pos); a != nil {
-		l.raw, l.start = a, a.start
+		l.raw, l.start, l.end = a, a.start, a.end
 	} else if patient && r.end >= 0 && pos >= r.end {
 		l.wait = r.c.cfg.PollWait
 	}
@@ -104,8 +105,8 @@ func (r *reader) inFlight(pos int64) *load {
 		case l.start == pos:
 			return l
 		case l.start > pos || l.wait > 0:
-		case l.raw != nil:
-			if pos < l.raw.end {
+		case l.end > 0:
+			if pos < l.end {
 				return l
 			}
 		case pos < l.start+r.span || r.span == 0 && pos < l.start+coldSpan:
@@ -208,6 +209,7 @@ func (r *reader) step(l *load) *load {
 		r.p.mu.Unlock()
 		return nil
 	}
+	l.end = end
 	if batches == 0 {
 		return r.nothing(l, len(f.Raw))
 	}
@@ -215,7 +217,7 @@ func (r *reader) step(l *load) *load {
 		l.wants(w.sl)
 	}
 	want := append([]*sliced(nil), l.want...)
-	if l.raw == nil && (len(l.waiters) > 0 || l.ahead > 0) {
+	if l.raw == nil {
 		r.readAhead(want[0], end, l.ahead+1)
 	}
 	r.p.mu.Unlock()

@@ -163,7 +163,7 @@ func (sl *sliced) first(ctx context.Context, slice int32, pos, end, timestamp in
 			continue
 		}
 		pieces := b.Slices[slice][b.from(slice, pos):]
-		r.c.budget.use(&b.entry, nil)
+		r.c.budget.use(&b.entry)
 		r.readAhead(sl, b.End, 1)
 		r.p.mu.Unlock()
 		for _, p := range pieces {

@@ -39,7 +39,10 @@ func (f *fetch) resolve(ctx context.Context) {
 		f.parts[i].known = false
 	}
 	var timer *time.Timer
-	since := time.Now()
+	since, longest := time.Now(), resolveWait
+	if f.bytes > 0 {
+		longest = resolveDataWait
+	}
 	for {
 		var scan <-chan struct{}
 		unknown := false
@@ -58,7 +61,7 @@ func (f *fetch) resolve(ctx context.Context) {
 			break
 		}
 		if timer == nil {
-			timer = time.NewTimer(pollAge)
+			timer = time.NewTimer(min(pollAge, longest))
 			defer timer.Stop()
 		}
 		select {
@@ -67,7 +70,7 @@ func (f *fetch) resolve(ctx context.Context) {
 		case <-scan:
 			continue
 		case <-timer.C:
-			if time.Since(since) < resolveWait {
+			if time.Since(since) < longest {
 				timer.Reset(pollAge)
 				continue
 			}

@@ -93,6 +93,9 @@ func (r *reader) scanTail(ctx context.Context, sl *sliced, slice int32, end, lim
 // scanRange notes what [lo, hi) holds. keep says that the blocks shall stay in memory.
 func (r *reader) scanRange(ctx context.Context, sl *sliced, lo, hi int64, keep bool) (read int64, ok bool) {
 	for pos := lo; pos < hi; {
+		if ctx.Err() != nil {
+			return read, false
+		}
 		r.p.mu.Lock()
 		if b := sl.find(pos); b != nil {
 			sl.note(b.Block)

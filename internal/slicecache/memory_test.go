@@ -1,0 +1,231 @@
+package slicecache
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// case V15: a consumer that stops reading its socket holds what it was given, no more, and the others go on as before.
+func TestAStuckConsumerHoldsOnlyItsAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newFakeLog()
+		log.latency = time.Millisecond
+		value := strings.Repeat("x", 8<<10)
+		for i := range 4000 {
+			log.append(-1, rec{key: keyFor(four, int32(i%4)), value: value})
+		}
+		c := newCache(t, log, Config{MaxBytes: 8 << 20})
+		read := func() time.Duration {
+			start := time.Now()
+			for pos := int64(0); pos < 3990; {
+				var lease Lease
+				req := ask(four, 1, pos)
+				req.Lease = &lease
+				res := fetchOne(c, req)
+				for _, r := range decode(t, res.Data) {
+					pos = r.offset + 1
+				}
+				lease.Release()
+				if u := c.Usage(); u.Cached+u.InFlight+u.HandedOut > u.Max+4<<20 {
+					t.Fatalf("memory: %+v", u)
+				}
+			}
+			return time.Since(start)
+		}
+		alone := read()
+		var stuck []*Lease
+		for i := range int64(20) { // many of them, all over the log
+			lease := new(Lease)
+			req := ask(four, 0, i*200)
+			req.Lease = lease
+			if res := fetchOne(c, req); len(res.Data) == 0 {
+				t.Fatalf("%+v", res)
+			}
+			stuck = append(stuck, lease)
+		}
+		if with := read(); with > alone*3/2 {
+			t.Errorf("with stuck consumers %v, alone %v", with, alone)
+		}
+		if u := c.Usage(); u.HandedOut == 0 {
+			t.Errorf("the stuck answers are not counted: %+v", u)
+		}
+		for _, l := range stuck {
+			l.Release()
+		}
+		if u := c.Usage(); u.HandedOut != 0 || u.InFlight != 0 || u.Cached > u.Max {
+			t.Errorf("memory at the end: %+v", u)
+		}
+	})
+}
+
+// Answers get small, not memory big, when much of it lies on connections that do not read.
+func TestAnswersGetSmallWhenMemoryIsHandedOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newFakeLog()
+		log.fill(four, 0, 4000, 1, strings.Repeat("x", 8<<10))
+		c := newCache(t, log, Config{MaxBytes: 4 << 20})
+		size := 0
+		for i := range int64(60) {
+			req := ask(four, 0, i*60)
+			req.Lease = new(Lease) // never released
+			res := fetchOne(c, req)
+			size = 0
+			for _, d := range res.Data {
+				size += len(d)
+			}
+			if size == 0 {
+				t.Fatalf("%+v", res)
+			}
+		}
+		if size > crowdedBytes {
+			t.Errorf("the last answer had %d bytes", size)
+		}
+	})
+}
+
+func TestConcurrentFetchesShareALoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newFakeLog()
+		log.latency = 5 * time.Millisecond
+		for slice := range eight.K {
+			log.fill(eight, slice, 3, 1, "v")
+		}
+		c := newCache(t, log, Config{})
+		var wg sync.WaitGroup
+		for slice := range eight.K {
+			for range 4 {
+				wg.Go(func() {
+					if res := fetchOne(c, ask(eight, slice, int64(slice))); len(res.Data) != 3 {
+						t.Errorf("%+v", res)
+					}
+				})
+			}
+		}
+		wg.Wait()
+		if log.fetches > 2 { // the start of some lies below that of the first load
+			t.Errorf("%d loads at %v", log.fetches, log.reads)
+		}
+	})
+}
+
+// The next block is loaded while the last one is sent.
+func TestReadAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newFakeLog()
+		log.latency = 10 * time.Millisecond
+		log.fill(four, 0, 10_000, 1, strings.Repeat("x", 1000))
+		c := newCache(t, log, Config{LoadBytes: 100_000})
+		fetchOne(c, ask(four, 0, 0))
+		time.Sleep(50 * time.Millisecond)
+		start := time.Now()
+		if res := fetchOne(c, ask(four, 0, 90)); len(res.Data) < 100 || time.Since(start) > 0 {
+			t.Errorf("%d batches after %v, reads at %v", len(res.Data), time.Since(start), log.reads)
+		}
+		time.Sleep(time.Second)
+		if log.fetches > 20 {
+			t.Errorf("%d loads: it reads ahead without a bound", log.fetches)
+		}
+	})
+}
+
+func TestPollsEndWhenNobodyWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newFakeLog()
+		c := newCache(t, log, Config{})
+		fetchOne(c, ask(four, 0, 0))
+		before := log.fetches
+		time.Sleep(time.Minute)
+		if log.fetches > before+1 {
+			t.Errorf("%d reads while nobody waits", log.fetches-before)
+		}
+	})
+}
+
+func TestIdlePartitionsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newFakeLog()
+		log.fill(four, 0, 100, 1, "")
+		c := newCache(t, log, Config{})
+		fetchOne(c, ask(four, 0, 0))
+		if c.Usage().Cached == 0 || len(c.partitions) != 1 {
+			t.Fatal("nothing cached")
+		}
+		time.Sleep(4 * time.Minute)
+		synctest.Wait()
+		if len(c.partitions) != 1 {
+			t.Error("forgotten after 4 minutes")
+		}
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		if u := c.Usage(); u.Cached != 0 || len(c.partitions) != 0 {
+			t.Errorf("after 7 minutes: %+v, %d partitions", u, len(c.partitions))
+		}
+	})
+}
+
+func TestCloseEndsEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newFakeLog()
+		log.hang = true
+		c := New(log, Config{Logger: quiet()})
+		done := make(chan SliceResult)
+		for slice := range four.K {
+			go func() {
+				req := ask(four, slice, 0)
+				req.MaxWait = time.Hour
+				done <- fetchOne(c, req)
+			}()
+		}
+		go func() { c.End(context.Background(), src, four, 0, false); done <- SliceResult{} }()
+		synctest.Wait()
+		c.Close()
+		for range four.K + 1 {
+			if res := <-done; len(res.Data) > 0 {
+				t.Errorf("%+v", res)
+			}
+		}
+		fetchOne(c, ask(four, 0, 0))
+		if _, _, err := c.End(context.Background(), src, four, 0, false); err == nil {
+			t.Error("End of a closed cache has no error")
+		}
+	})
+}
+
+func TestReservationsAreServedInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(100)
+		if err := b.reserve(t.Context(), 500); err != nil { // one always fits
+			t.Fatal(err)
+		}
+		var order []int
+		for i := range 3 {
+			go func() {
+				b.reserve(t.Context(), 30)
+				order = append(order, i)
+				b.release(30)
+			}()
+			synctest.Wait()
+		}
+		if b.tryReserve(1) {
+			t.Error("a reservation overtook the waiting ones")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if b.reserve(ctx, 1) == nil {
+			t.Error("reserve with a cancelled context")
+		}
+		b.release(500)
+		synctest.Wait()
+		if len(order) != 3 || order[0] != 0 || b.inFlight != 0 {
+			t.Errorf("order %v, in flight %d", order, b.inFlight)
+		}
+	})
+}
