@@ -72,6 +72,15 @@ type Ledger struct {
 	deliveries []Delivery
 	done       map[int64]bool
 	commits    []commit
+	outside    map[string][]Span
+}
+
+// Span is a time in which a member was outside of its group, or may have been: it worked on, and others had its partitions already. What
+// it did then says nothing about order and overlap.
+type Span struct {
+	From, To time.Time
+	// Surely: the group had dropped the member before it could commit. Then nothing of it counts as done either. Otherwise it does.
+	Surely bool
 }
 
 type commit struct {
@@ -83,7 +92,7 @@ type commit struct {
 
 // NewLedger makes an empty ledger.
 func NewLedger() *Ledger {
-	return &Ledger{seqs: map[string]int64{}, produced: map[int64]Produced{}, done: map[int64]bool{}}
+	return &Ledger{seqs: map[string]int64{}, produced: map[int64]Produced{}, done: map[int64]bool{}, outside: map[string][]Span{}}
 }
 
 // Next gives the next record of a key its number and sequence. Its partition and offset follow with Acked.
@@ -122,6 +131,23 @@ func (l *Ledger) Committed(topic string, partition int32, offset int64, at time.
 	l.commits = append(l.commits, commit{topic, partition, offset, at})
 }
 
+// Outside tells of a member's work outside of its group: of the deliveries that ended in the span.
+func (l *Ledger) Outside(member string, s Span) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.outside[member] = append(l.outside[member], s)
+}
+
+// span finds whether a delivery was made outside of the group, and surely so.
+func (l *Ledger) span(d Delivery) (outside, surely bool) {
+	for _, s := range l.outside[d.Member] {
+		if !d.End.Before(s.From) && !d.End.After(s.To) {
+			outside, surely = true, surely || s.Surely
+		}
+	}
+	return outside, surely
+}
+
 // Open counts the records that are acknowledged and not yet delivered.
 func (l *Ledger) Open() int {
 	l.mu.Lock()
@@ -153,12 +179,13 @@ func (l *Ledger) AwaitDone(t testing.TB, limit time.Duration) {
 	})
 }
 
-// Report is the judgement of a ledger. Every count but the first three must be 0 in an undisturbed run; duplicates are allowed after a
+// Report is the judgement of a ledger. Every count but those up to Outside must be 0 in an undisturbed run; duplicates are allowed after a
 // crash.
 type Report struct {
 	Produced, Deliveries int
 	Members              map[string]int // deliveries of each
 	Duplicates           int            // deliveries of a record beyond its first
+	Outside              int            // deliveries by members outside of the group, duplicates or not
 	Missing              int            // acknowledged records that nobody got
 	Foreign              int            // deliveries of something that was not acknowledged, or at another offset
 	Order                int            // first deliveries of a key whose sequence does not rise
@@ -170,8 +197,8 @@ type Report struct {
 }
 
 func (r Report) String() string {
-	return fmt.Sprintf("%d produced, %d deliveries by %d members, %d duplicates, %d missing, %d foreign, %d order, %d overlap, %d wrong partition, %d split, %d ahead\n%s",
-		r.Produced, r.Deliveries, len(r.Members), r.Duplicates, r.Missing, r.Foreign, r.Order, r.Overlap, r.WrongPartition, r.Split, r.Ahead,
+	return fmt.Sprintf("%d produced, %d deliveries by %d members, %d duplicates, %d outside, %d missing, %d foreign, %d order, %d overlap, %d wrong partition, %d split, %d ahead\n%s",
+		r.Produced, r.Deliveries, len(r.Members), r.Duplicates, r.Outside, r.Missing, r.Foreign, r.Order, r.Overlap, r.WrongPartition, r.Split, r.Ahead,
 		strings.Join(r.Examples, "\n"))
 }
 
@@ -205,6 +232,7 @@ func (l *Ledger) Report(where func(Produced) (partition int32, known bool)) Repo
 	order := slices.Clone(l.deliveries)
 	slices.SortStableFunc(order, func(a, b Delivery) int { return cmp.Or(a.Start.Compare(b.Start), a.End.Compare(b.End)) })
 	first := map[int64]Delivery{}
+	elsewhere := map[int64]bool{} // done outside of the group
 	newest := map[string]int64{}
 	busy := map[string]map[string]time.Time{} // key -> member -> end of its last work
 	for _, d := range order {
@@ -218,6 +246,11 @@ func (l *Ledger) Report(where func(Produced) (partition int32, known bool)) Repo
 			if want, known := where(p); known && want != d.Partition {
 				bad(&r.WrongPartition, "wrong partition: %+v, produced %+v, wanted partition %d", d, p, want)
 			}
+		}
+		if outside, surely := l.span(d); outside {
+			r.Outside++
+			elsewhere[d.N] = elsewhere[d.N] || !surely
+			continue
 		}
 		id := p.Topic + "\x00" + string(p.Key)
 		if p.Key != nil {
@@ -250,7 +283,7 @@ func (l *Ledger) Report(where func(Produced) (partition int32, known bool)) Repo
 		}
 	}
 	for n, p := range l.produced {
-		if _, ok := first[n]; !ok {
+		if _, ok := first[n]; !ok && !elsewhere[n] {
 			bad(&r.Missing, "missing: %+v", p)
 		}
 	}
@@ -266,6 +299,9 @@ func (l *Ledger) ahead(r *Report, bad func(*int, string, ...any)) {
 	}
 	ended := map[int64]time.Time{}
 	for _, d := range l.deliveries {
+		if _, surely := l.span(d); surely {
+			continue
+		}
 		if end, ok := ended[d.N]; !ok || d.End.Before(end) {
 			ended[d.N] = d.End
 		}

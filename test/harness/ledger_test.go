@@ -84,6 +84,31 @@ func TestLedgerFindsEachViolation(t *testing.T) {
 	}
 }
 
+// What a member does outside of its group is judged apart.
+func TestLedgerKnowsMembersOutside(t *testing.T) {
+	zombie := func(surely bool) (*Ledger, Delivery) {
+		l := ledger()
+		d := l.deliveries[1]
+		d.Member, d.Start = "zombie", d.Start.Add(time.Second/4)
+		l.Delivered(d)
+		l.Outside("zombie", Span{From: d.Start, To: d.End, Surely: surely})
+		return l, d
+	}
+	for _, surely := range []bool{false, true} {
+		l, d := zombie(surely)
+		if r := l.Report(View(2, 4)); r.Bad() || r.Outside != 1 || r.Duplicates != 0 {
+			t.Errorf("surely %v: %s", surely, r)
+		}
+		l.deliveries = append(l.deliveries[:1], l.deliveries[2:]...) // only the zombie did the record
+		p := l.produced[d.N]
+		l.Committed("orders", p.Partition, p.Offset+1, d.End)
+		want := map[bool]int{true: 1}[surely]
+		if r := l.Report(View(2, 4)); r.Missing != want || r.Ahead != want {
+			t.Errorf("surely %v, and nobody else did the record: %s", surely, r)
+		}
+	}
+}
+
 func TestMurmur2(t *testing.T) {
 	for key, want := range map[string]int32{"21": -973932308, "foobar": -790332482, "abc": 479470107} { // Kafka's UtilsTest.testMurmur2
 		if got := int32(Murmur2([]byte(key))); got != want {
