@@ -293,3 +293,14 @@ func readAll(t testing.TB, bootstrap, topic string, opts ...kgo.Opt) []*kgo.Reco
 	})
 	return all
 }
+
+// ledgerOf makes a ledger in which these records were produced, and no others.
+func ledgerOf(t testing.TB, records []*kgo.Record) *harness.Ledger {
+	t.Helper()
+	l := harness.NewLedger()
+	for _, r := range records {
+		v := valueOf(t, r)
+		l.Acked(harness.Produced{N: v.N, Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: r.Key, Seq: v.Seq})
+	}
+	return l
+}

@@ -81,13 +81,13 @@ func (c *ClientProcess) Collect(t testing.TB, l *Ledger) int {
 	}
 }
 
-// Matrix runs test/clients/run-matrix with the given options and fails the test when a row failed; the rows are logged.
+// Matrix runs test/clients/run-matrix with the given options and fails the test when a row failed; the rows are logged. What the members
+// printed stays in $CLIENTS_HOME/run/NAME-OF-THE-TEST until the next run.
 func Matrix(t testing.TB, args ...string) {
 	t.Helper()
 	InstallClients(t)
 	label := strings.NewReplacer("/", "-", " ", "-").Replace(t.Name())
 	cmd := exec.Command(filepath.Join(Root(), "test", "clients", "run-matrix"), append(args, "--label", label)...)
-	cmd.Env = append(os.Environ(), "MATRIX_RUN="+t.TempDir())
 	p := Start(t, "run-matrix", cmd)
 	err := p.Wait(20 * time.Minute)
 	t.Logf("%s\n%s", p.Output(), p.Log())

@@ -104,6 +104,7 @@ func ProduceToView(t *testing.T, g Target) {
 	if g.direct() {
 		t.Skip("a real topic accepts records")
 	}
+	g.open(t, view) // kafka-go does not ask for topics to be created
 	for _, p := range producers {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()

@@ -1,10 +1,12 @@
 package matrix
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/tandem-kafka/tandem/test/harness"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -30,6 +32,19 @@ func (g Target) source(t testing.TB, prefix string) (source, view string) {
 		return source, source
 	}
 	return source, source + ".view16"
+}
+
+// open asks for a view as a consumer does, so that it exists.
+func (g Target) open(t testing.TB, view string) {
+	t.Helper()
+	c := harness.Client(t, g.Gateway, kgo.ConsumeTopics(view), kgo.AllowAutoTopicCreation())
+	harness.Eventually(t, 20*time.Second, func() error {
+		ends, err := kadm.NewClient(c).ListEndOffsets(harness.Context(t, 5*time.Second), view)
+		if err == nil && len(ends[view]) != Views {
+			err = fmt.Errorf("view %s has %d partitions", view, len(ends[view]))
+		}
+		return err
+	})
 }
 
 // output creates the topic that an application writes to.

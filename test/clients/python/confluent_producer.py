@@ -31,10 +31,10 @@ def produce(mode):
         producer.produce(o.topic, json.dumps({"from": f"confluent-kafka-{mode}", "i": i}), f"key-{i % 10}",
                          on_delivery=lambda e, _: e and errors.append(e))
     left = producer.flush(30)
+    if mode == "transactional":
+        producer.commit_transaction(20)  # first: after a refusal it says why, the records only that they were purged
     if errors or left:
         raise KafkaException(errors[0] if errors else f"{left} records are not delivered")
-    if mode == "transactional":
-        producer.commit_transaction(20)
 
 
 for mode in o.mode.split(","):
