@@ -7,6 +7,9 @@ type Commit struct {
 	Offset      int64 // everything below it in the slice is done
 	LeaderEpoch int32
 	Metadata    *string
+	// Began is where this client was told to start in the slice; -1 where that is not known. A commit from there on does
+	// not go back, even if readers of the same records through another view are ahead.
+	Began int64
 	// Uncounted: the cluster is likely to refuse this row; the stable offset must not count it.
 	Uncounted bool
 }
@@ -16,7 +19,8 @@ type Env struct {
 	LogStart int64      // the source's first offset
 	Next     NextRecord // known-empty stretches; nil: none
 	// SourcePending: a transaction that is not decided has written the source row. Only looked at where the commit opens
-	// an era (Picture.Foreign).
+	// an era (Picture.Foreign). Not to be set for a commit in a transaction: several members open an era together
+	// then, and they began with stable offsets only.
 	SourcePending bool
 	NowMs         int64 // ms since 1970
 }
@@ -63,18 +67,18 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 			plan.Rows, plan.counted = append(plan.Rows, w), append(plan.counted, false)
 			continue
 		}
-		step := next.highestStep(era, c.View, c.Slice)
-		if p.back(before, c, env.Next) {
+		step, back := next.highestStep(era, c.View, c.Slice), p.back(before, c, env.Next)
+		if back {
 			plan.Back = append(plan.Back, i)
 			step++
 		} else if p.rows[c.View][c.Slice].untagged() && !plan.Opens {
 			step++ // the tool's row has set the slice somewhere else than other rows say
 		}
-		t := tag{era, step}
+		t := tag{era: era, n: step}
 		text := viewText(c.Metadata, t, c.Offset)
 		w.Metadata = &text
 		plan.Rows, plan.counted = append(plan.Rows, w), append(plan.counted, !c.Uncounted)
-		if !c.Uncounted {
+		if back || !c.Uncounted { // too low does no harm
 			next.rows[c.View][c.Slice] = row{offset: c.Offset, epoch: c.LeaderEpoch, text: c.Metadata, tag: t, ours: true}
 		}
 	}
@@ -89,7 +93,11 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 		next.source.ours, next.source.tag = true, tag{era: era}
 	}
 	stable := r.stable(env.LogStart, env.Next)
-	text := string(tag{era, sum}.append(nil, stable))
+	t := tag{era: era, n: sum}
+	if base := next.base(); sum != 0 && base > stable {
+		t.d = base - stable
+	}
+	text := string(t.append(nil, stable))
 	plan.Source = Write{View: -1, Offset: stable, LeaderEpoch: -1, Metadata: &text}
 	return plan
 }
@@ -114,7 +122,7 @@ func (p *Picture) adopt(next *Picture, before reading, era int64, commits []Comm
 				offset = min(offset, p.source.offset)
 			}
 			n := row{offset: offset, epoch: w.epoch, text: w.text, ours: true,
-				tag: tag{era, next.highestStep(era, v, int32(s)) + 1}}
+				tag: tag{era: era, n: next.highestStep(era, v, int32(s)) + 1}}
 			text := viewText(n.text, n.tag, n.offset)
 			added = append(added, Write{View: v, Slice: int32(s), Offset: n.offset, LeaderEpoch: n.epoch, Metadata: &text})
 			next.rows[v][s] = n
@@ -123,11 +131,13 @@ func (p *Picture) adopt(next *Picture, before reading, era int64, commits []Comm
 	return added
 }
 
-// back reports whether a commit goes back: below the slice's own row, or, where it has none, below its start. Where
-// the slice is known to hold nothing in between it does not.
+// back reports whether a commit goes back: below the slice's own row, or, where it has none, below where its client
+// began. Where the slice is known to hold nothing in between it does not.
 func (p *Picture) back(r reading, c Commit, next NextRecord) bool {
 	from := p.rows[c.View][c.Slice].offset
-	if !p.rows[c.View][c.Slice].counts(r.era) {
+	if !p.rows[c.View][c.Slice].counts(r.era) && c.Began >= 0 {
+		from = c.Began
+	} else if !p.rows[c.View][c.Slice].counts(r.era) {
 		offset, _, known := r.start(c.View, c.Slice)
 		if !known {
 			return false

@@ -100,6 +100,9 @@ func (p *Picture) Row(view int, slice int32) int64 {
 	return -1
 }
 
+// base is the offset below which all is done that no rewind has set back; -1 without a source row.
+func (p *Picture) base() int64 { return p.source.offset + p.source.tag.d }
+
 // foreign reports whether the source row was written by somebody else: a new era is due.
 func (p *Picture) foreign() bool { return p.source.present() && !p.source.ours }
 

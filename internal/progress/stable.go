@@ -12,7 +12,7 @@ type reading struct {
 
 func (p *Picture) reading() reading {
 	r := reading{p: p, era: p.Era()}
-	r.trusted = p.source.ours && !p.anyPending() && p.checksum(r.era) == p.source.tag.n
+	r.trusted = p.source.present() && p.source.ours && !p.anyPending() && p.checksum(r.era) == p.source.tag.n
 	return r
 }
 
@@ -59,8 +59,10 @@ func (r reading) at(j int32) place {
 	case lowest >= 0:
 		return place{lowest, true}
 	case best < 0:
-		return place{p.source.offset, false}
-	case p.source.present() && p.source.ours && (step == 0 || r.trusted):
+		return place{p.base(), false}
+	case step == 0 && p.source.present() && p.source.ours:
+		return place{max(best, p.base()), true}
+	case r.trusted:
 		return place{max(best, p.source.offset), true}
 	}
 	return place{best, true}
@@ -87,7 +89,9 @@ func (r reading) start(view int, slice int32) (offset int64, covered, known bool
 
 // Stable is the stable offset: the first offset whose record is not done. Positions of which nothing is known count from
 // logStart, the source's first offset.
-func (p *Picture) Stable(logStart int64, next NextRecord) int64 { return p.reading().stable(logStart, next) }
+func (p *Picture) Stable(logStart int64, next NextRecord) int64 {
+	return p.reading().stable(logStart, next)
+}
 
 func (r reading) stable(logStart int64, next NextRecord) int64 {
 	lowest := int64(-1)

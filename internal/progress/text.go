@@ -1,13 +1,15 @@
 package progress
 
 import (
+	"math"
 	"strconv"
 	"strings"
 )
 
-// The texts. Both end in the same words; n is left out when it is 0:
+// The texts. All end in the same words; n and d are left out when they are 0:
 //
-//	tandem:1:ERA[.n]:OFFSET      the whole text of a source row; n is the checksum of the rewinds that its writer knew
+//	tandem:1:ERA[.n[+d]]:OFFSET  the whole text of a source row; n is the checksum of the rewinds that its writer knew,
+//	                             OFFSET+d the base: below it all is done that no rewind has set back
 //	TEXT|tandem:1:ERA[.n]:OFFSET a view row whose client wrote TEXT; n is the step of the row
 //	!tandem:1:ERA[.n]:OFFSET     a view row whose client wrote null
 //
@@ -20,12 +22,13 @@ const (
 )
 
 // MaxSuffix is the most bytes that Text adds to a client's text.
-const MaxSuffix = 1 + len(words) + 19 + 1 + 20 + 1 + 19
+const MaxSuffix = 1 + len(words) + 19 + 1 + 20 + 1 + 19 // as large as its numbers can get; in practice about 30
 
 // tag is what a text of ours says.
 type tag struct {
 	era int64  // >= 0
 	n   uint64 // step of a view row, checksum of a source row
+	d   int64  // of a source row: how far its base lies above its offset; >= 0, and 0 if n is
 }
 
 func (t tag) append(b []byte, offset int64) []byte {
@@ -34,6 +37,10 @@ func (t tag) append(b []byte, offset int64) []byte {
 	if t.n != 0 {
 		b = append(b, '.')
 		b = strconv.AppendUint(b, t.n, 10)
+		if t.d != 0 {
+			b = append(b, '+')
+			b = strconv.AppendInt(b, t.d, 10)
+		}
 	}
 	b = append(b, ':')
 	return strconv.AppendInt(b, offset, 10)
@@ -55,6 +62,12 @@ func parseTag(s string, offset int64) (t tag, ok bool) {
 		return tag{}, false
 	}
 	if dotted {
+		n, d, far := strings.Cut(n, "+")
+		if far {
+			if t.d, err = strconv.ParseInt(d, 10, 64); err != nil || t.d <= 0 || t.d > math.MaxInt64-offset || strconv.FormatInt(t.d, 10) != d {
+				return tag{}, false
+			}
+		}
 		if t.n, err = strconv.ParseUint(n, 10, 64); err != nil || t.n == 0 || strconv.FormatUint(t.n, 10) != n {
 			return tag{}, false
 		}
@@ -84,6 +97,7 @@ func parseViewText(stored *string, offset int64) (client *string, t tag, ours bo
 		return stored, tag{}, false
 	}
 	t, ours = parseTag((*stored)[i:], offset)
+	ours = ours && t.d == 0
 	mark := (*stored)[i-1]
 	switch {
 	case ours && mark == textMark:

@@ -1,0 +1,133 @@
+package simtest
+
+import (
+	"slices"
+
+	"github.com/tandem-kafka/tandem/internal/progress"
+)
+
+// key names a stored row.
+type key struct {
+	part  int
+	view  int // -1: the source row
+	slice int32
+}
+
+type stored struct {
+	row progress.Row
+	seq int64 // position in __consumer_offsets
+}
+
+// broker is the group coordinator: it fences commits by generation, and keeps rows and the pending ones of transactions.
+type broker struct {
+	generation int
+	live       map[int]bool // members of the generation
+	rows       map[key]stored
+	txns       map[int]*txn // undecided, by id
+	seq        int64
+	byTime     bool // a transaction's rows become the last ones when it is decided, not when they were written (kfake)
+}
+
+type txn struct {
+	id, member int
+	rows       map[key]stored
+	records    []*record
+	unsafe     bool // somebody began a slice of it while it was pending
+	sawRows    bool
+	raise      []func() // what becomes true with the commit
+}
+
+// request is one OffsetCommit or TxnOffsetCommit on its way.
+type request struct {
+	member, generation int // generation -1: a tool
+	txn                *txn
+	writes             map[int][]progress.Write // by part
+	sent               int64
+	answer             func(ok, known bool)
+	accepted           func(*request) // the broker has it
+	late               bool           // later ones of the member may have overtaken it
+}
+
+// commit applies a request if Kafka would.
+func (b *broker) commit(r *request) bool {
+	if r.generation != b.generation || !b.live[r.member] {
+		return false
+	}
+	if r.txn != nil && b.txns[r.txn.id] != r.txn {
+		return false // fenced: that transaction has ended
+	}
+	for part, ws := range r.writes {
+		for _, w := range ws {
+			b.seq++
+			k := key{part, w.View, w.Slice}
+			row := stored{progress.Row{Offset: w.Offset, LeaderEpoch: w.LeaderEpoch, Metadata: w.Metadata}, b.seq}
+			if r.txn != nil {
+				r.txn.rows[k], r.txn.sawRows = row, true
+			} else {
+				b.rows[k] = row
+			}
+		}
+	}
+	return true
+}
+
+func (b *broker) decide(t *txn, commit bool) {
+	delete(b.txns, t.id)
+	if !commit {
+		return
+	}
+	for k, row := range t.rows {
+		if old, ok := b.rows[k]; ok && old.seq > row.seq && !b.byTime {
+			continue
+		}
+		if b.byTime {
+			b.seq++
+			row.seq = b.seq
+		}
+		b.rows[k] = row
+	}
+}
+
+func (b *broker) pending(k key) bool {
+	for _, t := range b.txns {
+		if _, ok := t.rows[k]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// fetch is an OffsetFetch. With stable, a pending view row has no offset; the source row is asked for both ways.
+func (b *broker) fetch(part int, views []progress.View, stable bool) *progress.Picture {
+	p := progress.NewPicture(views)
+	get := func(k key) progress.Row {
+		row := progress.NoRow
+		if s, ok := b.rows[k]; ok {
+			row = s.row
+		}
+		if stable && b.pending(k) {
+			if k.view >= 0 {
+				row = progress.NoRow
+			}
+			row.Pending = true
+		}
+		return row
+	}
+	p.SetSource(get(key{part, -1, 0}))
+	for v, w := range views {
+		for s := range w.K {
+			p.SetView(v, s, get(key{part, v, s}))
+		}
+	}
+	return p
+}
+
+// undecided lists the transactions in a fixed order.
+func (b *broker) undecided() []*txn {
+	var ts []*txn
+	for _, t := range b.txns {
+		ts = append(ts, t)
+	}
+	slices.SortFunc(ts, func(x, y *txn) int { return x.id - y.id })
+	return ts
+}

@@ -1,0 +1,121 @@
+package simtest
+
+import (
+	"fmt"
+
+	"github.com/tandem-kafka/tandem/internal/progress"
+)
+
+// fail notes the first violation.
+func (w *world) fail(format string, args ...any) {
+	if w.failure == nil {
+		w.failure = fmt.Errorf(format, args...)
+	}
+}
+
+// check judges the stored rows:
+//
+//   - no loss: no slice of any view begins above a record of it that is not done, and no stable offset is above one;
+//   - no redelivery: no slice begins below what is committed at all of its positions (only the first record of the
+//     slice below it matters);
+//   - rewinds and resets reopen records, so both also say that those are honoured and that stale rows stay dead.
+func (w *world) check() error {
+	for pi, p := range w.parts {
+		w.checkPart(pi, p)
+		if w.failure != nil {
+			return w.failure
+		}
+	}
+	return nil
+}
+
+func (w *world) checkPart(pi int, p *part) {
+	picture := w.broker.fetch(pi, w.views, w.exactly)
+	for v, view := range w.views {
+		for s := range view.K {
+			start := picture.Start(v, s, w.exactly)
+			if start.Unstable {
+				continue
+			}
+			from := max(start.Offset, 0)
+			if start.Uncommitted {
+				from = 0
+			}
+			acked := p.acked[s]
+			for j := s; j < positions; j += view.K {
+				acked = min(acked, p.acked[j])
+			}
+			for _, r := range p.records {
+				if !r.in(s, view.K) {
+					continue
+				}
+				if r.open && r.offset < from {
+					w.fail("loss: part %d slice %d of %s begins at %d, above record %d", pi, s, view.Name, from, r.offset)
+				}
+				if r.offset >= from && r.offset < acked && !start.Uncommitted {
+					w.fail("redelivery: part %d slice %d of %s begins at %d, but %d is committed", pi, s, view.Name, from, acked)
+				}
+			}
+		}
+	}
+	if w.exactly && w.broker.pending(key{pi, -1, 0}) {
+		return
+	}
+	if row, ok := w.broker.rows[key{pi, -1, 0}]; ok {
+		for _, r := range p.records {
+			if r.open && !r.lenient && r.offset < row.row.Offset {
+				w.fail("stable offset: part %d has %d (ours: %v), above record %d", pi, row.row.Offset, progress.SourceIsOurs(row.row.Metadata, row.row.Offset), r.offset)
+			}
+		}
+	}
+}
+
+// finish lets everything come to rest, and checks that every record is done and that the stable offsets say so.
+func (w *world) finish() error {
+	w.quiet = true
+	for _, t := range w.broker.undecided() {
+		w.decide(t, w.chance(50) && t.sawRows && false)
+	}
+	w.orphans = nil
+	in := w.rng.IntN(len(w.views))
+	for range 2 {
+		w.rebalance(1+w.rng.IntN(3), func() int { return in })
+		for range 2 {
+			for _, m := range w.members {
+				for _, s := range m.sorted() {
+					if s.pos < 0 {
+						m.begin(s)
+					}
+					m.do(s, 1<<30)
+				}
+				m.flush()
+			}
+			w.now += lease + 1
+			if err := w.check(); err != nil {
+				return err
+			}
+		}
+	}
+	for pi, p := range w.parts {
+		for _, r := range p.records {
+			if r.open {
+				return fmt.Errorf("record %d of part %d was never done", r.offset, pi)
+			}
+		}
+		row, ok := w.broker.rows[key{pi, -1, 0}]
+		if !ok || row.row.Offset < p.end {
+			return fmt.Errorf("all is done and committed, but the stable offset of part %d is %d, not %d", pi, row.row.Offset, p.end)
+		}
+	}
+	return nil
+}
+
+// run plays one history.
+func run(seed uint64, steps int, w *world) (err error) {
+	for range steps {
+		if err := w.step(); err != nil {
+			return err
+		}
+	}
+	return w.finish()
+}

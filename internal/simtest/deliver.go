@@ -1,0 +1,87 @@
+package simtest
+
+// deliver moves requests on.
+func (w *world) deliver() {
+	for _, m := range w.members {
+		m.settleRewind()
+		if len(m.queue) > 0 && (w.chance(50) || w.now-m.queue[0].sent >= delivery) {
+			w.handle(m, false)
+		}
+	}
+	kept := w.orphans[:0]
+	for _, r := range w.orphans {
+		switch {
+		case w.now-r.sent >= delivery: // lost
+		case w.chance(20):
+			r.late = true
+			w.logf("a late request of m%d arrives: %v", r.member, w.accept(r))
+			if w.chance(30) {
+				kept = append(kept, r) // and once more
+			}
+		default:
+			kept = append(kept, r)
+		}
+	}
+	w.orphans = kept
+}
+
+// accept has the broker commit a request, and takes note.
+func (w *world) accept(r *request) bool {
+	if !w.broker.commit(r) {
+		return false
+	}
+	if r.accepted != nil {
+		r.accepted(r)
+	}
+	return true
+}
+
+// handle delivers a member's oldest request, unless something goes wrong.
+func (w *world) handle(m *member, safe bool) {
+	r := m.queue[0]
+	m.queue = m.queue[1:]
+	switch n := w.rng.IntN(100); {
+	case safe || w.quiet || n < 85 && w.now-r.sent < delivery:
+		ok := w.accept(r)
+		w.logf("%v commits: %v", m, ok)
+		r.answer(ok, true)
+	case n < 90 && w.now-r.sent < delivery:
+		ok := w.accept(r)
+		w.logf("%v commits: %v, the answer is lost", m, ok)
+		r.answer(ok, false)
+	case n < 95:
+		w.logf("%v: a request is lost", m)
+		r.answer(false, false)
+	default:
+		answer := r.answer
+		r.answer = func(bool, bool) {}
+		w.orphans = append(w.orphans, r)
+		w.logf("%v: a request is late", m)
+		answer(false, false)
+	}
+}
+
+// decide ends a transaction.
+func (w *world) decide(t *txn, commit bool) {
+	w.broker.decide(t, commit)
+	w.logf("transaction %d of m%d ends: %v", t.id, t.member, commit)
+	w.stats.decided++
+	if !commit {
+		w.stats.aborted++
+		for _, m := range w.members {
+			if m.txn == t {
+				m.afterAbort()
+			}
+		}
+		return
+	}
+	if t.unsafe {
+		w.fail("exactly-once: a slice began below records of transaction %d while it was pending, and it was committed", t.id)
+	}
+	for _, f := range t.raise {
+		f()
+	}
+	for _, r := range t.records {
+		r.open, r.lenient = false, false
+	}
+}

@@ -1,0 +1,325 @@
+package simtest
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/tandem-kafka/tandem/internal/progress"
+)
+
+// positions of the key axis that the model tells apart; every K is a power of two up to it.
+const positions = 8
+
+// record is one record of a source partition.
+type record struct {
+	part   int
+	offset int64
+	pos    int32
+	open   bool // has to be done
+	// lenient: opened again by something the source row need not know yet (see check.go).
+	lenient bool
+}
+
+func (r *record) in(slice, k int32) bool { return r.pos%k == slice }
+
+// part is a source partition.
+type part struct {
+	records []*record
+	end     int64
+	// acked[j]: everything below is committed at position j, and may not be delivered again from a view.
+	acked [positions]int64
+	// vague: rows of tools are about; acked is not raised.
+	vague bool
+}
+
+func (p *part) nextRecord(slice, k int32, from int64) int64 {
+	for _, r := range p.records {
+		if r.offset >= from && r.in(slice, k) {
+			return r.offset
+		}
+	}
+	return max(from, p.end)
+}
+
+// ownEnd is the slice's last record + 1.
+func (p *part) ownEnd(slice, k int32) int64 {
+	for _, r := range slices.Backward(p.records) {
+		if r.in(slice, k) {
+			return r.offset + 1
+		}
+	}
+	return 0
+}
+
+// world is one history.
+type world struct {
+	rng      *rand.Rand
+	now      int64
+	parts    []*part
+	views    []progress.View
+	broker   *broker
+	gateways []*gateway
+	members  []*member
+	exactly  bool // members commit in transactions
+	mixed    bool // this generation reads more than one of source and views
+	quiet    bool // the end of the history: nothing goes wrong any more
+	lastID   int
+	trace    io.Writer
+	stats    stats
+	orphans  []*request // nobody waits for their answer
+	failure  error
+}
+
+// stats counts what the histories went through, so that a test can tell that they did.
+type stats struct {
+	starts, commits, lost, backs, acknowledgedBacks, resets, toolRows, expired, decided, aborted, waits int
+}
+
+func (s *stats) add(o stats) {
+	s.starts += o.starts
+	s.commits += o.commits
+	s.lost += o.lost
+	s.backs += o.backs
+	s.acknowledgedBacks += o.acknowledgedBacks
+	s.resets += o.resets
+	s.toolRows += o.toolRows
+	s.expired += o.expired
+	s.decided += o.decided
+	s.aborted += o.aborted
+	s.waits += o.waits
+}
+
+func newWorld(seed uint64, trace io.Writer) *world {
+	w := &world{rng: rand.New(rand.NewPCG(seed, 1)), trace: trace}
+	w.exactly = w.chance(35)
+	w.broker = &broker{live: map[int]bool{}, rows: map[key]stored{}, txns: map[int]*txn{}, byTime: w.chance(30)}
+	for i := range 1 + w.rng.IntN(3) {
+		k := int32(1) << w.rng.IntN(4)
+		w.views = append(w.views, progress.View{Name: fmt.Sprint("v", i), K: k})
+	}
+	for range 1 + w.rng.IntN(2) {
+		w.parts = append(w.parts, &part{})
+	}
+	for i := range 1 + w.rng.IntN(3) {
+		w.gateways = append(w.gateways, &gateway{w: w, id: i, pictures: map[int]*progress.Picture{}, readAt: map[int]int64{}})
+	}
+	for range w.parts {
+		w.produce()
+	}
+	w.logf("views %v, %d parts, %d gateways, exactly-once %v", w.views, len(w.parts), len(w.gateways), w.exactly)
+	return w
+}
+
+func (w *world) chance(percent int) bool { return w.rng.IntN(100) < percent }
+
+func (w *world) logf(format string, args ...any) {
+	if w.trace != nil {
+		fmt.Fprintf(w.trace, "%4d "+format+"\n", append([]any{w.now}, args...)...)
+	}
+}
+
+func show(ws []progress.Write) string {
+	var b strings.Builder
+	for _, x := range ws {
+		text := ""
+		if x.Metadata != nil {
+			text = *x.Metadata
+		}
+		if x.View < 0 {
+			fmt.Fprintf(&b, "source=%d %q ", x.Offset, text)
+		} else {
+			fmt.Fprintf(&b, "v%d/%d=%d %q ", x.View, x.Slice, x.Offset, text)
+		}
+	}
+	return b.String()
+}
+
+// produce appends records with gaps between them, as compaction and markers leave them.
+func (w *world) produce() {
+	pi := w.rng.IntN(len(w.parts))
+	p := w.parts[pi]
+	few := w.chance(30) // keys of one slice only
+	for range 1 + w.rng.IntN(12) {
+		if w.chance(25) {
+			p.end += int64(1 + w.rng.IntN(3))
+		}
+		pos := w.rng.Int32N(positions)
+		if few {
+			pos &^= 3
+		}
+		p.records = append(p.records, &record{part: pi, offset: p.end, pos: pos, open: true})
+		p.end++
+	}
+	if w.chance(20) {
+		p.end++
+	}
+}
+
+// rebalance begins a new generation. Members that stay may keep the slices they had, with their positions.
+func (w *world) rebalance(count int, input func() int) {
+	graceful := w.chance(40)
+	if graceful {
+		for _, m := range w.members {
+			m.flush()
+		}
+	}
+	old := w.members
+	w.members = nil
+	w.broker.generation++
+	w.broker.live = map[int]bool{}
+	for i := range count {
+		in := input()
+		if i < len(old) && w.chance(60) && old[i].input == in {
+			w.members = append(w.members, old[i].next(w.broker.generation))
+		} else {
+			w.lastID++
+			w.members = append(w.members, newMember(w, w.lastID, in))
+		}
+	}
+	for _, m := range old {
+		if !slices.ContainsFunc(w.members, func(n *member) bool { return n.id == m.id }) {
+			m.gone()
+		}
+	}
+	w.mixed = false
+	for _, m := range w.members {
+		w.broker.live[m.id] = true
+		w.mixed = w.mixed || m.input != w.members[0].input
+	}
+	for i, p := range w.parts {
+		if w.mixed && slices.ContainsFunc(w.members, func(m *member) bool { return m.input < 0 }) {
+			p.acked = [positions]int64{} // a plain commit can begin an era at any time
+			p.vague = true
+		} else {
+			p.vague = w.untagged(i)
+		}
+	}
+	w.assign()
+	w.logf("generation %d: %v mixed %v", w.broker.generation, w.members, w.mixed)
+}
+
+// untagged reports whether the part has rows that a tool wrote on the broker.
+func (w *world) untagged(part int) bool {
+	for k, s := range w.broker.rows {
+		if k.part == part && k.view >= 0 {
+			if progress.ClientText(s.row.Metadata, s.row.Offset) == s.row.Metadata {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// assign deals each input's slices to the members that read it.
+func (w *world) assign() {
+	for input := -1; input < len(w.views); input++ {
+		var ms []*member
+		for _, m := range w.members {
+			if m.input == input {
+				ms = append(ms, m)
+			}
+		}
+		if len(ms) == 0 {
+			continue
+		}
+		k := int32(1)
+		if input >= 0 {
+			k = w.views[input].K
+		}
+		owned := map[*member]map[key]*slice{}
+		for pi := range w.parts {
+			for s := range k {
+				id := key{pi, input, s}
+				m := ms[w.rng.IntN(len(ms))]
+				if owned[m] == nil {
+					owned[m] = map[key]*slice{}
+				}
+				sl := &slice{key: id, k: k, pos: -1, began: -1}
+				if had := m.slices[id]; had != nil && had.pos >= 0 && w.chance(60) {
+					sl.pos, sl.began = had.pos, had.began
+				}
+				owned[m][id] = sl
+			}
+		}
+		for _, m := range ms {
+			m.slices = owned[m]
+		}
+	}
+}
+
+// step does one random thing.
+func (w *world) step() error {
+	w.now++
+	w.deliver()
+	if len(w.members) == 0 {
+		return w.idle()
+	}
+	m := w.members[w.rng.IntN(len(w.members))]
+	switch n := w.rng.IntN(100); {
+	case n < 38:
+		m.poll()
+	case n < 62:
+		m.commit()
+	case n < 68:
+		m.decide(w.chance(80))
+	case n < 73:
+		m.seekBack()
+	case n < 80:
+		w.produce()
+	case n < 81:
+		w.parts = append(w.parts, &part{}) // the source grows; the members see it in the next generation
+	case n < 84:
+		w.expire()
+	case n < 86:
+		m.reconnect()
+	case n < 90 && len(w.broker.undecided()) > 0:
+		ts := w.broker.undecided()
+		w.decide(ts[w.rng.IntN(len(ts))], false) // by timeout
+	case n < 96:
+		w.regroup()
+	case n < 97:
+		w.rebalance(0, nil)
+	}
+	return w.check()
+}
+
+// regroup moves the group, wholly or in part.
+func (w *world) regroup() {
+	all := w.rng.IntN(len(w.views)+1) - 1
+	if w.chance(50) {
+		all = w.members[0].input
+	}
+	rolling := w.chance(20)
+	w.rebalance(1+w.rng.IntN(3), func() int {
+		if rolling && w.chance(50) {
+			return w.rng.IntN(len(w.views)+1) - 1
+		}
+		return all
+	})
+}
+
+// idle is what can happen to a group without members.
+func (w *world) idle() error {
+	pi := w.rng.IntN(len(w.parts))
+	switch n := w.rng.IntN(100); {
+	case n < 40:
+		in := w.rng.IntN(len(w.views)+1) - 1
+		w.rebalance(1+w.rng.IntN(3), func() int { return in })
+	case n < 60:
+		w.reset(pi)
+	case n < 75:
+		w.toolRow(pi)
+	case n < 80:
+		w.expire()
+	case n < 90:
+		for _, t := range w.broker.undecided() {
+			w.decide(t, false)
+		}
+	default:
+		w.produce()
+	}
+	return w.check()
+}
