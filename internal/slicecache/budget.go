@@ -197,7 +197,7 @@ func (b *budget) pin(e *entry, l *Lease, taken int, crowded bool) bool {
 }
 
 // leasePart of the budget is what one answer may hold in blocks of which it needs a part.
-const leasePart = 32
+const leasePart = 8
 
 // crowded says that much of the budget lies on connections that do not read.
 func (b *budget) crowded() bool {

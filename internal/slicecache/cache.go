@@ -55,7 +55,13 @@ func (c *Cache) Close() {
 func (c *Cache) Metrics() *Metrics { return &c.metrics }
 
 // Usage returns the memory held now.
-func (c *Cache) Usage() Usage { return c.budget.usage() }
+func (c *Cache) Usage() Usage {
+	u := c.budget.usage()
+	c.mu.Lock()
+	u.Partitions = len(c.partitions)
+	c.mu.Unlock()
+	return u
+}
 
 // use returns the reader of a source partition, made if need be. Call done when finished with it.
 func (c *Cache) use(src Source, readCommitted bool) *reader {

@@ -2,7 +2,6 @@ package slicecache
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -85,8 +84,8 @@ func TestManyEndsShareRequests(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if log.lists > 6 || log.fetches > 2 {
-			t.Errorf("32 questions made %d ListOffsets and %d Fetches", log.lists, log.fetches)
+		if log.lists.Load() > 6 || log.fetches.Load() > 2 {
+			t.Errorf("32 questions made %d ListOffsets and %d Fetches", log.lists.Load(), log.fetches.Load())
 		}
 	})
 }
@@ -104,15 +103,15 @@ func TestEndsOfABigColdLogAreFoundFromItsEnd(t *testing.T) {
 				t.Errorf("slice %d: %d %v %v", slice, end, known, err)
 			}
 		}
-		if log.bytes > 2<<20 {
-			t.Errorf("%d bytes were read for ends within the last MiB", log.bytes)
+		if log.bytes.Load() > 2<<20 {
+			t.Errorf("%d bytes were read for ends within the last MiB", log.bytes.Load())
 		}
 		// The far one takes several calls, each bounded; none begins anew.
 		for calls := 1; ; calls++ {
-			before := log.bytes
+			before := log.bytes.Load()
 			end, known, err := c.End(t.Context(), src, four, 1, false)
-			if log.bytes-before > 12<<20 {
-				t.Fatalf("one call read %d bytes", log.bytes-before)
+			if log.bytes.Load()-before > 12<<20 {
+				t.Fatalf("one call read %d bytes", log.bytes.Load()-before)
 			}
 			if known {
 				if end != 1 || calls < 2 {
@@ -124,8 +123,8 @@ func TestEndsOfABigColdLogAreFoundFromItsEnd(t *testing.T) {
 				t.Fatalf("%d %v after %d calls", end, err, calls)
 			}
 		}
-		if log.bytes > log.size()*5/4 {
-			t.Errorf("%d bytes read of a log of %d", log.bytes, log.size())
+		if log.bytes.Load() > log.size()*5/4 {
+			t.Errorf("%d bytes read of a log of %d", log.bytes.Load(), log.size())
 		}
 	})
 }
@@ -179,11 +178,11 @@ func TestNextRecordDoesNoReading(t *testing.T) {
 		log.fill(four, 0, 10, 5, "")
 		log.fill(four, 1, 10, 5, "")
 		c := newCache(t, log, Config{})
-		if n := c.NextRecord(src, four, 1, false, 3); n != 3 || log.fetches > 0 {
-			t.Errorf("nothing is known: %d after %d reads", n, log.fetches)
+		if n := c.NextRecord(src, four, 1, false, 3); n != 3 || log.fetches.Load() > 0 {
+			t.Errorf("nothing is known: %d after %d reads", n, log.fetches.Load())
 		}
 		fetchOne(c, ask(four, 0, 0))
-		reads := log.fetches
+		reads := log.fetches.Load()
 		for q, want := range map[[2]int64]int64{{0, 3}: 3, {0, 10}: 20, {1, 0}: 10, {1, 12}: 12, {2, 0}: 20} {
 			for _, committed := range []bool{false, true} { // empty read uncommitted is empty read committed too
 				if n := c.NextRecord(src, four, int32(q[0]), committed, q[1]); n != want {
@@ -191,7 +190,7 @@ func TestNextRecordDoesNoReading(t *testing.T) {
 				}
 			}
 		}
-		if log.fetches != reads {
+		if log.fetches.Load() != reads {
 			t.Errorf("NextRecord read")
 		}
 	})
@@ -225,7 +224,7 @@ func TestAnOpenTransactionDoesNotSplitTheReaders(t *testing.T) {
 		c := newCache(t, log, Config{})
 		log.append(1, rec{key: keyFor(four, 0), value: strings.Repeat("x", 1000)})
 		fetchOne(c, ask(four, 1, 0)) // knows, read uncommitted, that nothing up to the high watermark is slice 1's
-		before := log.bytes
+		before := log.bytes.Load()
 		got := make(chan SliceResult, 2)
 		for slice := range int32(2) {
 			go func() {
@@ -242,13 +241,8 @@ func TestAnOpenTransactionDoesNotSplitTheReaders(t *testing.T) {
 				t.Errorf("%+v", res)
 			}
 		}
-		if read := log.bytes - before; read > log.size() {
+		if read := log.bytes.Load() - before; read > log.size() {
 			t.Errorf("%d bytes were read of %d", read, log.size())
 		}
 	})
-}
-
-func ExampleUsage() {
-	fmt.Printf("%+v\n", newBudget(100).usage())
-	// Output: {Cached:0 InFlight:0 HandedOut:0 Max:100}
 }

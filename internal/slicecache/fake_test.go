@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,10 +52,9 @@ type fakeLog struct {
 	cut     bool // cut the last batch of an answer off, as brokers do
 	err     error
 	hang    bool // answer nothing until the context ends
-	bytes   int64
-	fetches int
-	lists   int
-	reads   []int64 // offsets asked for
+	bytes   atomic.Int64
+	fetches atomic.Int64
+	lists   atomic.Int64
 }
 
 func newFakeLog() *fakeLog {
@@ -163,12 +163,11 @@ func (l *fakeLog) Fetch(ctx context.Context, _ Source, offset int64, readCommitt
 	deadline := time.NewTimer(maxWait)
 	defer deadline.Stop()
 	l.mu.Lock()
-	l.fetches++
-	l.reads = append(l.reads, offset)
+	l.fetches.Add(1)
 	for last := maxWait <= 0; ; {
 		f, err := l.read(offset, readCommitted, int(maxBytes))
 		if hang := l.hang; !hang && (err != nil || len(f.Raw) > 0 || last) {
-			l.bytes += int64(len(f.Raw))
+			l.bytes.Add(int64(len(f.Raw)))
 			l.mu.Unlock()
 			return f, err
 		}
@@ -225,7 +224,7 @@ func (l *fakeLog) ListOffset(_ context.Context, _ Source, timestamp int64, readC
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lists++
+	l.lists.Add(1)
 	switch {
 	case l.err != nil:
 		return -1, -1, -1, l.err

@@ -125,7 +125,7 @@ func TestEachByteIsReadOnceNearTheTail(t *testing.T) {
 		if counts[four] != 6000 || counts[eight] != 6000 {
 			t.Fatalf("delivered %v, want 3 times 2000 each", counts)
 		}
-		if ratio := float64(log.bytes) / float64(log.size()); ratio > 1.05 {
+		if ratio := float64(log.bytes.Load()) / float64(log.size()); ratio > 1.05 {
 			t.Errorf("the broker gave each byte %.2f times", ratio)
 		}
 	})
@@ -167,8 +167,8 @@ func TestEachByteIsReadOnceInABacklog(t *testing.T) {
 				}
 			}
 			wg.Wait()
-			if ratio := float64(log.bytes) / float64(log.size()); ratio > 1.05 {
-				t.Errorf("records of %d bytes: the broker gave each byte %.2f times, in %d reads; %d bytes for ends, %d evictions", record, ratio, log.fetches, c.metrics.ScanBytes.Load(), c.metrics.Evictions.Load())
+			if ratio := float64(log.bytes.Load()) / float64(log.size()); ratio > 1.05 {
+				t.Errorf("records of %d bytes: the broker gave each byte %.2f times, in %d reads; %d bytes for ends, %d evictions", record, ratio, log.fetches.Load(), c.metrics.ScanBytes.Load(), c.metrics.Evictions.Load())
 			}
 			if u := c.Usage(); u.Cached > u.Max {
 				t.Errorf("memory: %+v", u)
@@ -368,8 +368,8 @@ func TestErrorsReachWaitingFetchesAndPass(t *testing.T) {
 			for range 20 { // clients come again
 				fetchOne(c, ask(four, 0, 0))
 			}
-			if log.fetches > 40 {
-				t.Errorf("the failing cluster was asked %d times", log.fetches)
+			if log.fetches.Load() > 40 {
+				t.Errorf("the failing cluster was asked %d times", log.fetches.Load())
 			}
 			log.fail(nil)
 			go func() { time.Sleep(10 * time.Millisecond); log.fill(four, 0, 1, 1, "after") }()

@@ -110,8 +110,8 @@ func TestConcurrentFetchesShareALoad(t *testing.T) {
 			}
 		}
 		wg.Wait()
-		if log.fetches > 2 { // the start of some lies below that of the first load
-			t.Errorf("%d loads at %v", log.fetches, log.reads)
+		if log.fetches.Load() > 2 { // the start of some lies below that of the first load
+			t.Errorf("%d loads", log.fetches.Load())
 		}
 	})
 }
@@ -127,11 +127,11 @@ func TestReadAhead(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		start := time.Now()
 		if res := fetchOne(c, ask(four, 0, 90)); len(res.Data) < 100 || time.Since(start) > 0 {
-			t.Errorf("%d batches after %v, reads at %v", len(res.Data), time.Since(start), log.reads)
+			t.Errorf("%d batches after %v", len(res.Data), time.Since(start))
 		}
 		time.Sleep(time.Second)
-		if log.fetches > 20 {
-			t.Errorf("%d loads: it reads ahead without a bound", log.fetches)
+		if log.fetches.Load() > 20 {
+			t.Errorf("%d loads: it reads ahead without a bound", log.fetches.Load())
 		}
 	})
 }
@@ -141,10 +141,10 @@ func TestPollsEndWhenNobodyWaits(t *testing.T) {
 		log := newFakeLog()
 		c := newCache(t, log, Config{})
 		fetchOne(c, ask(four, 0, 0))
-		before := log.fetches
+		before := log.fetches.Load()
 		time.Sleep(time.Minute)
-		if log.fetches > before+1 {
-			t.Errorf("%d reads while nobody waits", log.fetches-before)
+		if log.fetches.Load() > before+1 {
+			t.Errorf("%d reads while nobody waits", log.fetches.Load()-before)
 		}
 	})
 }
@@ -155,18 +155,18 @@ func TestIdlePartitionsAreForgotten(t *testing.T) {
 		log.fill(four, 0, 100, 1, "")
 		c := newCache(t, log, Config{})
 		fetchOne(c, ask(four, 0, 0))
-		if c.Usage().Cached == 0 || len(c.partitions) != 1 {
+		if c.Usage().Cached == 0 || c.Usage().Partitions != 1 {
 			t.Fatal("nothing cached")
 		}
 		time.Sleep(4 * time.Minute)
 		synctest.Wait()
-		if len(c.partitions) != 1 {
+		if c.Usage().Partitions != 1 {
 			t.Error("forgotten after 4 minutes")
 		}
 		time.Sleep(3 * time.Minute)
 		synctest.Wait()
-		if u := c.Usage(); u.Cached != 0 || len(c.partitions) != 0 {
-			t.Errorf("after 7 minutes: %+v, %d partitions", u, len(c.partitions))
+		if u := c.Usage(); u.Cached != 0 || c.Usage().Partitions != 0 {
+			t.Errorf("after 7 minutes: %+v, %d partitions", u, c.Usage().Partitions)
 		}
 	})
 }

@@ -14,10 +14,11 @@ type Metrics struct {
 	ScanBytes   atomic.Int64 // part of BytesLoaded that searched for own ends
 }
 
-// Usage is the memory a Cache holds now, in bytes.
+// Usage is what a Cache holds now; but for Partitions in bytes.
 type Usage struct {
-	Cached    int64 // blocks and raw answers that can be served
-	InFlight  int64 // reserved for loads
-	HandedOut int64 // dropped from the cache, but still in answers on their way to clients
-	Max       int64
+	Partitions int   // source partitions that were read lately
+	Cached     int64 // blocks and raw answers that can be served
+	InFlight   int64 // reserved for loads
+	HandedOut  int64 // dropped from the cache, but still in answers on their way to clients
+	Max        int64
 }
