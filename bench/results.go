@@ -27,8 +27,10 @@ type result struct {
 	Seconds float64    `json:"seconds"`
 }
 
-func (r *result) row(cells ...string)             { r.Rows = append(r.Rows, cells) }
-func (r *result) note(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
+func (r *result) row(cells ...string) { r.Rows = append(r.Rows, cells) }
+func (r *result) note(format string, args ...any) {
+	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
+}
 
 func (r *result) markdown() string {
 	var s strings.Builder

@@ -2,6 +2,9 @@ package gateway
 
 import (
 	"fmt"
+	"io"
+	"slices"
+	"sync"
 
 	"github.com/tandem-kafka/tandem/internal/wire"
 	"github.com/twmb/franz-go/pkg/kbin"
@@ -25,8 +28,13 @@ type walker struct {
 // fillerTag is a tag number that Kafka does not use in Fetch.
 const fillerTag = 100
 
+// walkBuffers holds what walkers collect before they send it.
+var walkBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
+
 func (c *conn) walkFetch(size int) error {
-	w := &walker{c: c, left: 4 + size, out: make([]byte, 0, 512)}
+	buf := walkBuffers.Get().(*[]byte)
+	w := &walker{c: c, left: 4 + size, out: (*buf)[:0]}
+	defer func() { *buf = w.out; walkBuffers.Put(buf) }()
 	w.fixed(4 + 4) // size, correlation id
 	w.tags()
 	w.fixed(4 + 2 + 4) // throttle, error code, session id
@@ -109,7 +117,9 @@ func (w *walker) tags() {
 	}
 }
 
-// records splices one partition's records.
+// records passes one partition's records on: what is large is spliced, what is
+// small waits for the rest, so that a small response leaves in one write and
+// wakes its client once.
 func (w *walker) records() {
 	n := int(w.uvarint()) - 1
 	if n <= 0 || w.err != nil {
@@ -119,13 +129,33 @@ func (w *walker) records() {
 		w.err = fmt.Errorf("%w: records of %d bytes in %d", wire.ErrFrameSize, n, w.left)
 		return
 	}
-	if _, err := w.c.client.Write(w.out); err != nil {
-		w.err = err
-		return
-	}
-	w.out = w.out[:0]
-	w.err = w.c.copyBytes(w.c.client, w.c.ur, w.c.up, n)
 	w.left -= n
+	have := min(n, w.c.ur.Buffered())
+	if n-have < spliceMin {
+		have = n
+	}
+	w.collect(have)
+	if rest := n - have; w.err == nil && (rest > 0 || len(w.out) > maxCollected) {
+		w.send()
+		if rest > 0 && w.err == nil {
+			w.err = w.c.copyBytes(w.c.client, w.c.ur, w.c.up, rest)
+		}
+	}
+}
+
+// maxCollected is how much of a response is held back for one write.
+const maxCollected = 64 << 10
+
+// collect consumes n bytes, to be sent later.
+func (w *walker) collect(n int) {
+	start := len(w.out)
+	w.out = slices.Grow(w.out, n)[:start+n]
+	_, w.err = io.ReadFull(w.c.ur, w.out[start:])
+}
+
+func (w *walker) send() {
+	_, w.err = w.c.client.Write(w.out)
+	w.out = w.out[:0]
 }
 
 // end reads the tags of the response itself, which are all that is left.
