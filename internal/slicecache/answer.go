@@ -1,6 +1,7 @@
 package slicecache
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -196,11 +197,13 @@ func (r *reader) checkRange(l *load) {
 	if !surprising {
 		return
 	}
-	start, _, _, err := r.c.up.ListOffset(r.c.ctx, r.p.src, -2, r.readCommitted)
+	ctx, cancel := context.WithTimeout(r.c.ctx, readTimeout)
+	defer cancel()
+	start, _, _, err := r.c.up.ListOffset(ctx, r.p.src, -2, r.readCommitted)
 	if err != nil {
 		return
 	}
-	end, _, _, err := r.c.up.ListOffset(r.c.ctx, r.p.src, -1, r.readCommitted)
+	end, _, _, err := r.c.up.ListOffset(ctx, r.p.src, -1, r.readCommitted)
 	if err != nil {
 		return
 	}

@@ -148,6 +148,13 @@ func (l *fakeLog) fail(err error) {
 	l.mu.Unlock()
 }
 
+func (l *fakeLog) setHang(on bool) {
+	l.mu.Lock()
+	l.hang = on
+	l.touch()
+	l.mu.Unlock()
+}
+
 func (l *fakeLog) stable() int64 {
 	end := l.end
 	for _, o := range l.open {

@@ -386,6 +386,27 @@ func TestErrorsReachWaitingFetchesAndPass(t *testing.T) {
 	})
 }
 
+// case V12: a host dies without a word, its connections stay open.
+func TestABrokerThatDoesNotAnswerIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newFakeLog()
+		c := newCache(t, log, Config{})
+		fetchOne(c, ask(four, 0, 0))
+		log.setHang(true)
+		req := ask(four, 0, 0)
+		req.MaxWait = time.Minute
+		start := time.Now()
+		if res := fetchOne(c, req); res.Err != kerr.NotLeaderForPartition || time.Since(start) > 6*time.Second {
+			t.Errorf("%+v after %v", res, time.Since(start))
+		}
+		log.setHang(false)
+		log.fill(four, 0, 1, 1, "")
+		if res := fetchOne(c, req); len(res.Data) != 1 {
+			t.Errorf("%+v", res)
+		}
+	})
+}
+
 func TestWhatIsAnsweredForErrors(t *testing.T) {
 	for err, want := range map[error]error{
 		kerr.UnknownTopicID: kerr.UnknownTopicID, kerr.OffsetOutOfRange: kerr.OffsetOutOfRange, kerr.TopicAuthorizationFailed: kerr.TopicAuthorizationFailed,

@@ -1,6 +1,7 @@
 package slicecache
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"time"
@@ -275,9 +276,25 @@ func (r *reader) fetch(l *load) (f Fetched, release func(), err error) {
 	l.asked, l.sent = time.Now(), true
 	l.seenEnd, l.resets = r.end, r.resets
 	r.p.mu.Unlock()
-	f, err = c.up.Fetch(c.ctx, r.p.src, l.start, r.readCommitted, l.wait, 1, size)
+	ctx, cancel := context.WithTimeout(c.ctx, l.patience())
+	defer cancel()
+	f, err = c.up.Fetch(ctx, r.p.src, l.start, r.readCommitted, l.wait, 1, size)
 	c.metrics.BytesLoaded.Add(int64(len(f.Raw)))
 	return f, release, err
+}
+
+// A broker that gives no answer is given up after these times: what a read may take, and by how much a long poll may exceed
+// its wait. Without them a connection to a dead host would keep everybody waiting until the system notices.
+const (
+	readTimeout = 30 * time.Second // Kafka's request.timeout.ms
+	pollTimeout = 5 * time.Second
+)
+
+func (l *load) patience() time.Duration {
+	if l.wait > 0 {
+		return l.wait + pollTimeout
+	}
+	return readTimeout
 }
 
 var errNotNeeded = errors.New("not needed")

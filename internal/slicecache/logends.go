@@ -15,7 +15,7 @@ func (r *reader) fresh() bool {
 		return true
 	}
 	for _, l := range r.loads {
-		if l.wait > 0 && l.sent && time.Since(l.asked) >= pollAge {
+		if out := time.Since(l.asked); l.wait > 0 && l.sent && out >= pollAge && out < l.wait+freshFor {
 			return true
 		}
 	}

@@ -128,6 +128,8 @@ func (r *reader) scanLoad(ctx context.Context, sl *sliced, l *load, size int32, 
 	m := &r.c.metrics
 	m.Loads.Add(1)
 	asked := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	f, err := r.c.up.Fetch(ctx, r.p.src, l.start, r.readCommitted, 0, 1, size)
 	if err != nil {
 		return 0, -1
@@ -217,10 +219,12 @@ func (r *reader) list(l, before *listing) {
 	r.p.mu.Unlock()
 	asked := time.Now()
 	var start int64
-	l.end, _, _, l.err = r.c.up.ListOffset(r.c.ctx, r.p.src, -1, r.readCommitted)
+	ctx, cancel := context.WithTimeout(r.c.ctx, readTimeout)
+	defer cancel()
+	l.end, _, _, l.err = r.c.up.ListOffset(ctx, r.p.src, -1, r.readCommitted)
 	if l.err == nil {
 		// Records may have been deleted; an end below the log start would make a negative lag.
-		start, _, _, l.err = r.c.up.ListOffset(r.c.ctx, r.p.src, -2, r.readCommitted)
+		start, _, _, l.err = r.c.up.ListOffset(ctx, r.p.src, -2, r.readCommitted)
 	}
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
