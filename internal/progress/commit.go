@@ -1,5 +1,10 @@
 package progress
 
+import (
+	"cmp"
+	"slices"
+)
+
 // Commit is a client's commit for one slice of a view.
 type Commit struct {
 	View        int   // index in Views
@@ -59,7 +64,7 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 		// last set; its rows must not count in ours.
 		era = max(era+1, env.NowMs)
 	}
-	plan.Added = p.adopt(next, before, era, commits)
+	plan.Added = p.adopt(next, era, commits)
 
 	for i, c := range commits {
 		w := Write{View: c.View, Slice: c.Slice, Offset: c.Offset, LeaderEpoch: c.LeaderEpoch, Metadata: c.Metadata}
@@ -67,14 +72,15 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 			plan.Rows, plan.counted = append(plan.Rows, w), append(plan.counted, false)
 			continue
 		}
-		step, back := next.highestStep(era, c.View, c.Slice), p.back(before, c, env.Next)
+		low, high := reading{p: next, era: era}.levels(c.View, c.Slice)
+		t := tag{era: era, n: high, d: int64(high - low)} // counts at all positions, and makes nothing void that is not
+		back := p.back(before, c, env.Next)
 		if back {
 			plan.Back = append(plan.Back, i)
-			step++
-		} else if p.rows[c.View][c.Slice].untagged() && !plan.Opens {
-			step++ // the tool's row has set the slice somewhere else than other rows say
 		}
-		t := tag{era: era, n: step}
+		if back || p.rows[c.View][c.Slice].untagged() && !plan.Opens { // a tool's row decided for the slice
+			t = tag{era: era, n: next.highestStep(era, c.View, c.Slice) + 1}
+		}
 		text := viewText(c.Metadata, t, c.Offset)
 		w.Metadata = &text
 		plan.Rows, plan.counted = append(plan.Rows, w), append(plan.counted, !c.Uncounted)
@@ -102,31 +108,32 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 	return plan
 }
 
-// adopt gives the rows of tools a tag, so that what is committed later can stand above them.
-func (p *Picture) adopt(next *Picture, before reading, era int64, commits []Commit) (added []Write) {
+// adopt gives the rows of tools a tag, so that what is committed later can stand above them. The lowest gets the highest
+// step: it is what decides where they overlap.
+func (p *Picture) adopt(next *Picture, era int64, commits []Commit) (added []Write) {
 	for v := range p.rows {
 		for s := range p.rows[v] {
-			w := &p.rows[v][s]
-			if !w.untagged() {
+			if !p.rows[v][s].untagged() || slices.ContainsFunc(commits, func(c Commit) bool {
+				return c.View == v && int(c.Slice) == s && c.Offset >= 0 && !c.Uncounted
+			}) {
 				continue
 			}
-			committed := false
-			for _, c := range commits {
-				committed = committed || c.View == v && int(c.Slice) == s && c.Offset >= 0 && !c.Uncounted
-			}
-			if committed {
-				continue
-			}
-			offset := w.offset
+			w := Write{View: v, Slice: int32(s), Offset: p.rows[v][s].offset, LeaderEpoch: p.rows[v][s].epoch}
 			if p.foreign() {
-				offset = min(offset, p.source.offset)
+				w.Offset = min(w.Offset, p.source.offset)
 			}
-			n := row{offset: offset, epoch: w.epoch, text: w.text, ours: true,
-				tag: tag{era: era, n: next.highestStep(era, v, int32(s)) + 1}}
-			text := viewText(n.text, n.tag, n.offset)
-			added = append(added, Write{View: v, Slice: int32(s), Offset: n.offset, LeaderEpoch: n.epoch, Metadata: &text})
-			next.rows[v][s] = n
+			added = append(added, w)
 		}
+	}
+	slices.SortStableFunc(added, func(a, b Write) int { return cmp.Compare(b.Offset, a.Offset) })
+	for i := range added {
+		w := &added[i]
+		n := p.rows[w.View][w.Slice]
+		n.offset, n.ours = w.Offset, true
+		n.tag = tag{era: era, n: next.highestStep(era, w.View, w.Slice) + 1}
+		text := viewText(n.text, n.tag, n.offset)
+		w.Metadata = &text
+		next.rows[w.View][w.Slice] = n
 	}
 	return added
 }

@@ -134,8 +134,8 @@ func (p *Picture) checksum(era int64) uint64 {
 	sum := uint64(0)
 	for v := range p.rows {
 		for s := range p.rows[v] {
-			if r := &p.rows[v][s]; r.tag.n != 0 && r.counts(era) {
-				sum += mix(p.views[v].Name, uint64(s), r.tag.n)
+			if r := &p.rows[v][s]; r.tag.voids() != 0 && r.counts(era) {
+				sum += mix(p.views[v].Name, uint64(s), r.tag.voids())
 			}
 		}
 	}

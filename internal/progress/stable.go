@@ -37,7 +37,8 @@ type place struct {
 func (r reading) at(j int32) place {
 	p := r.p
 	lowest := int64(-1) // of the rows without an era
-	best, step := int64(-1), uint64(0)
+	level := r.level(j)
+	best := int64(-1)
 	for v := range p.rows {
 		w := &p.rows[v][j%p.views[v].K]
 		switch {
@@ -45,10 +46,7 @@ func (r reading) at(j int32) place {
 			if lowest < 0 || w.offset < lowest {
 				lowest = w.offset
 			}
-		case !w.counts(r.era):
-		case best < 0 || w.tag.n > step:
-			best, step = w.offset, w.tag.n
-		case w.tag.n == step:
+		case w.counts(r.era) && w.tag.n >= level:
 			best = max(best, w.offset)
 		}
 	}
@@ -60,12 +58,35 @@ func (r reading) at(j int32) place {
 		return place{lowest, true}
 	case best < 0:
 		return place{p.base(), false}
-	case step == 0 && p.source.present() && p.source.ours:
+	case level == 0 && p.source.present() && p.source.ours:
 		return place{max(best, p.base()), true}
 	case r.trusted:
 		return place{max(best, p.source.offset), true}
 	}
 	return place{best, true}
+}
+
+// level is the step below which rows are void at position j.
+func (r reading) level(j int32) uint64 {
+	level := uint64(0)
+	for v := range r.p.rows {
+		if w := &r.p.rows[v][j%r.p.views[v].K]; w.tag.n > level && w.counts(r.era) {
+			level = max(level, w.tag.voids())
+		}
+	}
+	return level
+}
+
+// levels are the lowest and the highest level of a slice's positions.
+func (r reading) levels(view int, slice int32) (low, high uint64) {
+	low = r.level(slice)
+	high = low
+	k := r.p.views[view].K
+	for j := slice + k; j < r.p.width; j += k {
+		level := r.level(j)
+		low, high = min(low, level), max(high, level)
+	}
+	return low, high
 }
 
 // start is the lowest place of a slice's positions. known is false where a position has neither a row nor a source row;

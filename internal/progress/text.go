@@ -6,12 +6,13 @@ import (
 	"strings"
 )
 
-// The texts. All end in the same words; n and d are left out when they are 0:
+// The texts. All end in the same words; n and d are left out when they are 0, and d is when n is:
 //
-//	tandem:1:ERA[.n[+d]]:OFFSET  the whole text of a source row; n is the checksum of the rewinds that its writer knew,
-//	                             OFFSET+d the base: below it all is done that no rewind has set back
-//	TEXT|tandem:1:ERA[.n]:OFFSET a view row whose client wrote TEXT; n is the step of the row
-//	!tandem:1:ERA[.n]:OFFSET     a view row whose client wrote null
+//	tandem:1:ERA[.n[+d]]:OFFSET      the whole text of a source row; n is the checksum of the rewinds that its writer
+//	                                 knew; below the base, OFFSET+d, all is done that no rewind has set back
+//	TEXT|tandem:1:ERA[.n[+d]]:OFFSET a view row whose client wrote TEXT; n is the step at which it counts, n-d the step
+//	                                 below which it voids other rows
+//	!tandem:1:ERA[.n[+d]]:OFFSET     a view row whose client wrote null
 //
 // The ':' keeps Kafka Streams from taking the source row's text for its own (base64). The repeated offset tells a text
 // that another tool copied to another offset: that row is not ours.
@@ -22,14 +23,20 @@ const (
 )
 
 // MaxSuffix is the most bytes that Text adds to a client's text.
-const MaxSuffix = 1 + len(words) + 19 + 1 + 20 + 1 + 19 // as large as its numbers can get; in practice about 30
+const MaxSuffix = 1 + len(words) + 19 + 1 + 20 + 1 + 19 + 1 + 19 // as large as its numbers can get; in practice about 30
+
+// highest is the highest era, and step of a view row, that is taken for ours: one can still be added to it.
+const highest = 1 << 62
 
 // tag is what a text of ours says.
 type tag struct {
 	era int64  // >= 0
 	n   uint64 // step of a view row, checksum of a source row
-	d   int64  // of a source row: how far its base lies above its offset; >= 0, and 0 if n is
+	d   int64  // >= 0, and 0 if n is; at most n in a view row
 }
+
+// voids is the step below which a view row makes others void.
+func (t tag) voids() uint64 { return t.n - uint64(t.d) }
 
 func (t tag) append(b []byte, offset int64) []byte {
 	b = append(b, words...)
@@ -58,7 +65,7 @@ func parseTag(s string, offset int64) (t tag, ok bool) {
 	}
 	era, n, dotted := strings.Cut(head, ".")
 	var err error
-	if t.era, err = strconv.ParseInt(era, 10, 64); err != nil || t.era < 0 || strconv.FormatInt(t.era, 10) != era {
+	if t.era, err = strconv.ParseInt(era, 10, 64); err != nil || t.era < 0 || t.era > highest || strconv.FormatInt(t.era, 10) != era {
 		return tag{}, false
 	}
 	if dotted {
@@ -97,7 +104,7 @@ func parseViewText(stored *string, offset int64) (client *string, t tag, ours bo
 		return stored, tag{}, false
 	}
 	t, ours = parseTag((*stored)[i:], offset)
-	ours = ours && t.d == 0
+	ours = ours && t.n <= highest && uint64(t.d) <= t.n
 	mark := (*stored)[i-1]
 	switch {
 	case ours && mark == textMark:

@@ -52,6 +52,9 @@ func (m *member) next(generation int) *member {
 	if m.txn != nil {
 		n.txn = nil
 		m.w.leave(m.txn)
+		for _, s := range m.slices {
+			s.pos = -1
+		}
 	}
 	n.busy, n.queue, n.failed = false, nil, false
 	m.orphan()
