@@ -26,7 +26,7 @@ func ledger() *Ledger {
 		l.Acked(p)
 		v, _ := where(p)
 		at := start.Add(time.Duration(i) * time.Second)
-		l.Delivered(Delivery{Member: string('A' + rune(v%2)), Partition: v, Offset: p.Offset, N: p.N, Start: at, End: at.Add(time.Second / 2)})
+		l.Delivered(Delivery{Member: string('A' + v%2), Partition: v, Offset: p.Offset, N: p.N, Start: at, End: at.Add(time.Second / 2)})
 	}
 	return l
 }
