@@ -60,6 +60,8 @@ func TestAStuckConsumerHoldsOnlyItsAnswer(t *testing.T) {
 		for _, l := range stuck {
 			l.Release()
 		}
+		time.Sleep(time.Second) // what is read ahead comes in
+		synctest.Wait()
 		if u := c.Usage(); u.HandedOut != 0 || u.InFlight != 0 || u.Cached > u.Max {
 			t.Errorf("memory at the end: %+v", u)
 		}
