@@ -78,7 +78,7 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 		if back {
 			plan.Back = append(plan.Back, i)
 		}
-		if back || p.rows[c.View][c.Slice].untagged() && !plan.Opens { // a tool's row decided for the slice
+		if back || p.rows[c.View][c.Slice].untagged() { // a tool's row decided for the slice
 			t = tag{era: era, n: next.highestStep(era, c.View, c.Slice) + 1}
 		}
 		text := viewText(c.Metadata, t, c.Offset)
@@ -89,7 +89,7 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 		}
 	}
 
-	r := reading{p: next, era: era, trusted: before.trusted}
+	r := reading{p: next, era: era, complete: before.complete, trusted: before.trusted}
 	sum := next.checksum(era)
 	if plan.Opens || sum != p.checksum(era) {
 		r.trusted = false
@@ -100,7 +100,7 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 	}
 	stable := r.stable(env.LogStart, env.Next)
 	t := tag{era: era, n: sum}
-	if base := next.base(); sum != 0 && base > stable {
+	if base := r.base(); sum != 0 && base > stable {
 		t.d = base - stable
 	}
 	text := string(t.append(nil, stable))
@@ -138,23 +138,19 @@ func (p *Picture) adopt(next *Picture, era int64, commits []Commit) (added []Wri
 	return added
 }
 
-// back reports whether a commit goes back: below the slice's own row, or, where it has none, below where its client
-// began. Where the slice is known to hold nothing in between it does not.
+// back reports whether a commit goes back: below the slice's own row, or below where its client began. Where the slice
+// is known to hold nothing in between it does not.
 func (p *Picture) back(r reading, c Commit, next NextRecord) bool {
-	from := p.rows[c.View][c.Slice].offset
-	if !p.rows[c.View][c.Slice].counts(r.era) && c.Began >= 0 {
-		from = c.Began
-	} else if !p.rows[c.View][c.Slice].counts(r.era) {
-		offset, _, known := r.start(c.View, c.Slice)
-		if !known {
-			return false
+	from := c.Began
+	if from < 0 {
+		from, _, _ = r.start(c.View, c.Slice)
+	}
+	if own := &p.rows[c.View][c.Slice]; own.counts(r.era) {
+		if low, _ := r.levels(c.View, c.Slice); own.tag.n >= low {
+			from = max(from, own.offset)
 		}
-		from = offset
 	}
-	if c.Offset >= from {
-		return false
-	}
-	return next == nil || next(c.View, c.Slice, c.Offset) < from
+	return c.Offset < from && (next == nil || next(c.View, c.Slice, c.Offset) < from)
 }
 
 // highestStep is the highest step of the rows that overlap a slice.

@@ -7,13 +7,26 @@ type NextRecord func(view int, slice int32, from int64) int64
 type reading struct {
 	p       *Picture
 	era     int64
-	trusted bool // the source row bounds the slices that were set back, too
+	// complete: the source row's checksum is that of the rows. Then its base holds; otherwise a rewind may
+	// have been forgotten with its row, and only its offset does.
+	complete bool
+	// trusted: its offset bounds the slices that were set back, too.
+	trusted bool
 }
 
 func (p *Picture) reading() reading {
 	r := reading{p: p, era: p.Era()}
-	r.trusted = p.source.present() && p.source.ours && !p.anyPending() && p.checksum(r.era) == p.source.tag.n
+	r.complete = p.source.present() && p.source.ours && !p.anyPending() && p.checksum(r.era) == p.source.tag.n
+	r.trusted = r.complete
 	return r
+}
+
+// base is what is done at a position that no rewind has set back.
+func (r reading) base() int64 {
+	if r.complete {
+		return r.p.base()
+	}
+	return r.p.source.offset
 }
 
 func (p *Picture) anyPending() bool {
@@ -57,9 +70,9 @@ func (r reading) at(j int32) place {
 	case lowest >= 0:
 		return place{lowest, true}
 	case best < 0:
-		return place{p.base(), false}
+		return place{r.base(), false}
 	case level == 0 && p.source.present() && p.source.ours:
-		return place{max(best, p.base()), true}
+		return place{max(best, r.base()), true}
 	case r.trusted:
 		return place{max(best, p.source.offset), true}
 	}

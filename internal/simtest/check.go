@@ -20,6 +20,7 @@ func (w *world) fail(format string, args ...any) {
 //     slice below it matters);
 //   - rewinds and resets reopen records, so both also say that those are honoured and that stale rows stay dead.
 func (w *world) check() error {
+	w.changed = false
 	for pi, p := range w.parts {
 		w.checkPart(pi, p)
 		if w.failure != nil {

@@ -30,6 +30,7 @@ func (w *world) accept(r *request) bool {
 	if !w.broker.commit(r) {
 		return false
 	}
+	w.changed = true
 	if r.accepted != nil {
 		r.accepted(r)
 	}
@@ -64,6 +65,7 @@ func (w *world) handle(m *member, safe bool) {
 // decide ends a transaction.
 func (w *world) decide(t *txn, commit bool) {
 	w.broker.decide(t, commit)
+	w.changed = true
 	w.logf("transaction %d of m%d ends: %v", t.id, t.member, commit)
 	w.stats.decided++
 	if !commit {

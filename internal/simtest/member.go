@@ -12,9 +12,10 @@ import (
 // slice is what a member owns: a slice of a view, or a whole source partition (k = 1).
 type slice struct {
 	key
-	k     int32
-	pos   int64 // next offset to do; -1: not known yet
-	began int64 // where the gateway of this connection said it starts; -1: not known
+	k         int32
+	pos       int64 // next offset to do; -1: not known yet
+	committed int64 // up to here its progress is stored, as far as the member knows
+	began     int64 // where the gateway of this connection said it starts; -1: not known
 }
 
 // member is a consumer. Its input is a view, or the source (-1), which it commits directly on the broker.
@@ -35,6 +36,7 @@ type member struct {
 // rewind is a commit that goes back and is not acknowledged yet.
 type rewind struct {
 	s    *slice
+	from int64 // the position before
 	to   int64
 	done map[*record]bool // again, since the seek
 	at   int64            // when the broker accepted the commit; 0: not yet
@@ -127,6 +129,7 @@ func (m *member) begin(s *slice) {
 		}
 		s.pos, s.began = pos, pos
 	}
+	s.committed = s.pos
 	w.stats.starts++
 	w.logf("%v begins part %d slice %d at %d", m, s.part, s.slice, s.pos)
 	for _, t := range w.broker.undecided() {
@@ -214,6 +217,11 @@ func (m *member) send(some []*slice, done func()) {
 	m.busy = true
 	answer := func(ok, known bool) {
 		m.busy = false
+		if ok && known {
+			for _, a := range ats {
+				a.s.committed = a.pos
+			}
+		}
 		switch {
 		case !known:
 			w.stats.lost++
@@ -285,6 +293,9 @@ func (m *member) seekBack() {
 	if m.busy || m.failed || m.rewind != nil || m.w.mixed || m.w.quiet || m.txn != nil && !m.w.chance(50) {
 		return
 	}
+	if slices.ContainsFunc(m.w.orphans, func(r *request) bool { return r.member == m.id }) {
+		return // an older commit of its own that overtakes it makes a rewind void in Kafka, too
+	}
 	ss := m.sorted()
 	if len(ss) == 0 {
 		return
@@ -302,9 +313,10 @@ func (m *member) seekBack() {
 		m.txn = &txn{id: m.w.lastID, member: m.id, rows: map[key]stored{}}
 		m.w.broker.txns[m.txn.id] = m.txn
 	}
+	from := min(s.pos, s.committed)
 	s.pos = m.w.rng.Int64N(s.pos)
 	p.lower(s.slice, s.k, s.pos)
-	m.rewind = &rewind{s: s, to: s.pos, done: map[*record]bool{}}
+	m.rewind = &rewind{s: s, from: from, to: s.pos, done: map[*record]bool{}}
 	m.w.logf("%v seeks back in part %d slice %d to %d", m, s.part, s.slice, s.pos)
 	m.send([]*slice{s}, m.rewound)
 }
@@ -318,13 +330,12 @@ func (m *member) rewound() {
 	if m.txn != nil {
 		// It counts when the transaction is decided.
 		m.rewind = nil
-		to, s := r.to, r.s
-		m.txn.raise = append(m.txn.raise, func() { w.reopen(s, to, r.done, true) })
+		m.txn.raise = append(m.txn.raise, func() { w.reopen(r, true) })
 		return
 	}
 	if m.input < 0 || len(w.gateways) == 1 {
 		m.rewind = nil
-		w.reopen(r.s, r.to, r.done, false)
+		w.reopen(r, false)
 		return
 	}
 	r.at = w.now
@@ -341,7 +352,7 @@ func (m *member) settleRewind() {
 	stable := p.Stable(0, w.parts[r.s.part].truth(w.views))
 	if offset, ours := p.Source(); ours && offset <= stable {
 		m.rewind = nil
-		w.reopen(r.s, r.to, r.done, false)
+		w.reopen(r, false)
 		w.logf("%v: going back to %d is acknowledged", m, r.to)
 		return
 	}
@@ -355,11 +366,12 @@ func (p *part) truth(views []progress.View) progress.NextRecord {
 	return func(v int, s int32, from int64) int64 { return p.nextRecord(s, views[v].K, from) }
 }
 
-// reopen: what lies above is to be done again, but for what was since.
-func (w *world) reopen(s *slice, to int64, done map[*record]bool, lenient bool) {
+// reopen: what the member had passed is to be done again, but for what was since.
+func (w *world) reopen(b *rewind, lenient bool) {
 	w.stats.acknowledgedBacks++
-	for _, r := range w.parts[s.part].records {
-		if r.offset >= to && r.in(s.slice, s.k) && !done[r] && !r.open {
+	w.changed = true
+	for _, r := range w.parts[b.s.part].records {
+		if r.offset >= b.to && r.offset < b.from && r.in(b.s.slice, b.s.k) && !b.done[r] && !r.open {
 			r.open, r.lenient = true, lenient
 		}
 	}

@@ -2,6 +2,7 @@ package simtest
 
 import (
 	"fmt"
+	"regexp"
 
 	"github.com/tandem-kafka/tandem/internal/progress"
 )
@@ -59,14 +60,13 @@ func (w *world) toolRow(pi int) {
 	w.logf("a tool sets v%d/%d of part %d to %d", v, s, pi, to)
 	p.vague = true
 	// What it skips is not asked for any more; what it goes back over has to be done again.
-	start := w.broker.fetch(pi, w.views, false).Start(v, s, false).Offset
 	for _, r := range p.records {
 		if !r.in(s, w.views[v].K) {
 			continue
 		}
 		p.acked[r.pos] = 0
 		switch {
-		case r.offset < to && start >= to: // the row decides
+		case r.offset < to && !w.wanted(r, pi): // the row decides
 			r.open = false
 		case r.offset >= to && !r.open:
 			r.open, r.lenient = true, true
@@ -79,7 +79,26 @@ func (w *world) toolRow(pi int) {
 	}
 }
 
-// expire drops a source row, or the rows of a view that nobody reads.
+var stepped = regexp.MustCompile(`tandem:1:[0-9]+[.]`)
+
+// wanted reports whether what tools have written asks for a record.
+func (w *world) wanted(r *record, pi int) bool {
+	for k, s := range w.broker.rows {
+		if k.part != pi || s.row.Offset > r.offset {
+			continue
+		}
+		if k.view < 0 && !progress.SourceIsOurs(s.row.Metadata, s.row.Offset) {
+			return true
+		}
+		if k.view >= 0 && r.in(k.slice, w.views[k.view].K) && progress.ClientText(s.row.Metadata, s.row.Offset) == s.row.Metadata {
+			return true
+		}
+	}
+	return false
+}
+
+// expire drops a source row, or the rows of a view that nobody reads. Rows that tell of a rewind stay: Kafka expires the
+// oldest first, so those that they make void are gone before them.
 func (w *world) expire() {
 	pi := w.rng.IntN(len(w.parts))
 	p := w.parts[pi]
@@ -100,7 +119,7 @@ func (w *world) expire() {
 		}
 		for s := range w.views[v].K {
 			row, ok := w.broker.rows[key{pi, v, s}]
-			if ok && progress.ClientText(row.row.Metadata, row.row.Offset) != row.row.Metadata {
+			if ok && progress.ClientText(row.row.Metadata, row.row.Offset) != row.row.Metadata && !stepped.MatchString(*row.row.Metadata) {
 				gone = true
 				delete(w.broker.rows, key{pi, v, s})
 			}
@@ -110,6 +129,7 @@ func (w *world) expire() {
 		return
 	}
 	w.stats.expired++
+	w.changed = true
 	w.logf("rows of part %d expire", pi)
 	p.acked = [positions]int64{}
 }

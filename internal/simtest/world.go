@@ -71,6 +71,7 @@ type world struct {
 	stats    stats
 	orphans  []*request // nobody waits for their answer
 	failure  error
+	changed  bool // the rows, or what is open
 }
 
 // stats counts what the histories went through, so that a test can tell that they did.
@@ -239,7 +240,7 @@ func (w *world) assign() {
 				}
 				sl := &slice{key: id, k: k, pos: -1, began: -1}
 				if had := m.slices[id]; had != nil && had.pos >= 0 && w.chance(60) {
-					sl.pos, sl.began = had.pos, had.began
+					sl.pos, sl.began, sl.committed = had.pos, had.began, had.committed
 				}
 				owned[m][id] = sl
 			}
@@ -282,6 +283,9 @@ func (w *world) step() error {
 		w.regroup()
 	case n < 97:
 		w.rebalance(0, nil)
+	}
+	if w.now%8 != 0 && !w.changed {
+		return w.failure
 	}
 	return w.check()
 }
