@@ -1,0 +1,79 @@
+package chaos
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/tandem-kafka/tandem/test/harness"
+)
+
+func TestMain(m *testing.M) { harness.Main(m) }
+
+// consumers are the members of a group: with their own, cooperative assignor, or a mixture of libraries that share one.
+func consumers(seed uint64) (kinds []string, assignor string) {
+	switch seed % 3 {
+	case 0:
+		return []string{"franz-go"}, ""
+	case 1:
+		return []string{"franz-go", "franz-go", "confluent-kafka"}, "range"
+	}
+	return []string{"franz-go", "confluent-kafka", "sarama", "kafkajs", "java"}, "range"
+}
+
+func killRounds(t *testing.T, seed uint64, c setting) {
+	c.kinds, c.assignor = consumers(seed)
+	c.members = 4
+	play(t, seed, c)
+}
+
+// kill -9 of the gateway, of members and of brokers, and frozen members, at random moments.
+func TestKillRounds(t *testing.T) {
+	killRounds(t, chance(t), setting{gateways: 1, rounds: 4})
+}
+
+// Two gateways on one cluster, the members of a group spread over both; one of them is killed for good.
+func TestOneOfTwoGatewaysDies(t *testing.T) {
+	killRounds(t, chance(t), setting{gateways: 2, rounds: 1, lose: true})
+}
+
+// Exactly once under kills: the output of a group that consumes a view and produces in transactions holds each record once.
+func TestTransactionsUnderKills(t *testing.T) {
+	play(t, chance(t), setting{gateways: 1, rounds: 2, members: 3, aborts: true, program: confluentTransact})
+}
+
+// The rounds with one gateway and with two, with transactional producers and without, again and again until the test's share of the soak is
+// used up.
+func TestSoakKillRounds(t *testing.T) {
+	limit := harness.Until(harness.Soak(t, 20))
+	seed := chance(t)
+	for i := uint64(0); limit(); i++ {
+		c := setting{gateways: 1 + int(i%2), rounds: 10, aborts: i%4 == 3, lose: i%4 == 1}
+		t.Run(fmt.Sprintf("seed %d", seed+i), func(t *testing.T) { killRounds(t, seed+i, c) })
+	}
+}
+
+// All programs with transactions, again and again until the test's share of the soak is used up.
+func TestSoakTransactions(t *testing.T) {
+	limit := harness.Until(harness.Soak(t, 20))
+	seed := chance(t)
+	for i := uint64(0); limit(); i++ {
+		for name, p := range map[string]*program{"confluent": confluentTransact, "java": javaTransact, "java-848": java848Transact, "streams": streamsTransact} {
+			if limit() {
+				t.Run(fmt.Sprintf("%s, seed %d", name, seed+i), func(t *testing.T) {
+					play(t, seed+i, setting{gateways: 1 + int(i%2), rounds: 4, members: 3, aborts: i%2 == 0, program: p, lose: i%4 == 3})
+				})
+			}
+		}
+	}
+}
+
+// The judge finds nothing wrong with Kafka itself: the same rounds on a real topic of 16 partitions, without a gateway.
+func TestKillRoundsOnKafkaItself(t *testing.T) {
+	harness.Need(t)
+	harness.OnlyWith(t, "TANDEM_KIT", "proves the judge on Kafka itself")
+	seed := chance(t)
+	t.Run("consumers", func(t *testing.T) { killRounds(t, seed, setting{rounds: 10}) })
+	t.Run("transactions", func(t *testing.T) {
+		play(t, seed, setting{rounds: 4, members: 3, aborts: true, program: confluentTransact})
+	})
+}

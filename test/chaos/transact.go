@@ -1,0 +1,55 @@
+package chaos
+
+import (
+	"strings"
+	"time"
+
+	"github.com/tandem-kafka/tandem/test/harness"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// program is a client of the kit that reads the view, transforms, and writes in transactions with its offsets.
+type program struct {
+	args          []string
+	consumerGroup bool // KIP-848
+	streams       bool // the group is GROUP-eos and the output GROUP-eos-out; the output has the source's timestamps
+}
+
+var (
+	javaTransact      = &program{args: []string{"java-main", "TransactMain"}}
+	java848Transact   = &program{args: []string{"java-main", "TransactMain", "--protocol", "consumer"}, consumerGroup: true}
+	confluentTransact = &program{args: []string{"python-main", "confluent_transact.py"}}
+	streamsTransact   = &program{args: []string{"java-main", "StreamsApps", "--apps", "eos"}, streams: true}
+)
+
+// died says that the program is of no use any more though its process lives.
+func (p *program) died(m *member) bool {
+	return p.streams && strings.Contains(m.Output(), `"event":"error"`)
+}
+
+// prepare makes the output topic and reads it, committed records only, into the ledger: a record is done when it is in the output, at the
+// time at which it was written there.
+func (p *program) prepare(s *scene) {
+	s.Helper()
+	s.out = s.group + "-out"
+	if p.consumerGroup {
+		harness.ConsumerSession(s, s.kafka.Bootstrap, s.group, session)
+	}
+	if p.streams {
+		s.group += "-eos" // the application's id is made of the option --group
+		s.out = s.group + "-out"
+	}
+	harness.CreateTopic(s, s.kafka.Bootstrap, s.out, 4)
+	inOrder := s.started
+	s.caughtUp, _ = follow(s, s.kafka.Bootstrap, s.out, func(r *kgo.Record) {
+		d := harness.Delivery{Member: "output", Partition: r.Partition, Offset: -1, N: number(string(r.Value)), Start: r.Timestamp, End: r.Timestamp}
+		if p.streams {
+			inOrder = inOrder.Add(time.Microsecond)
+			d.Start, d.End = inOrder, inOrder
+		}
+		s.ledger.Delivered(d)
+	})
+	if !p.streams {
+		s.watching = harness.WatchCommitted(s, s.kafka.Bootstrap, s.group, s.source, s.ledger)
+	}
+}
