@@ -45,7 +45,7 @@ func startAdmin(addr string) (*adminServer, error) {
 		(*h).ServeHTTP(w, r)
 	})
 	a.http = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
-	go a.http.Serve(l)
+	go func() { _ = a.http.Serve(l) }() // it ends with stop
 	return a, nil
 }
 

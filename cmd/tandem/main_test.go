@@ -122,7 +122,7 @@ func TestServeKeepsItsData(t *testing.T) {
 			}
 			body, _ := io.ReadAll(resp.Body)
 			resp.Body.Close()
-			if resp.StatusCode != 200 || !strings.Contains(string(body), want) {
+			if resp.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
 				t.Errorf("%s: %d %.200s", path, resp.StatusCode, body)
 			}
 		}

@@ -138,7 +138,7 @@ func (t *terminal) Draw(p Picture) {
 		out.WriteString("\x1b[2K" + row + "\n")
 	}
 	t.drawn = len(rows)
-	io.WriteString(t.w, out.String())
+	fmt.Fprint(t.w, out.String())
 }
 
 // Event writes above the next picture.

@@ -91,13 +91,6 @@ func (s *logState) sorted() []logBounds {
 	return all
 }
 
-func (s *logState) get(topic, id string, partition int32) (logBounds, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	b, ok := s.logs[logKey{topic, partition}]
-	return b, ok && b.TopicID == id
-}
-
 // raise notes that the log starts at least at start and ends at least at end.
 // On return it is on disk.
 func (s *logState) raise(t *kfake.TopicInfo, partition int32, start, end int64) error {
@@ -166,6 +159,6 @@ func syncDir(dir string) error {
 		return err
 	}
 	defer d.Close()
-	d.Sync()
+	_ = d.Sync()
 	return nil
 }
