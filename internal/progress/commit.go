@@ -145,10 +145,9 @@ func (p *Picture) back(r reading, c Commit, next NextRecord) bool {
 	if from < 0 {
 		from, _, _ = r.start(c.View, c.Slice)
 	}
-	if own := &p.rows[c.View][c.Slice]; own.counts(r.era) {
-		if low, _ := r.levels(c.View, c.Slice); own.tag.n >= low {
-			from = max(from, own.offset)
-		}
+	// A row that is void somewhere is older than what made it so: its client has begun lower since.
+	if own := &p.rows[c.View][c.Slice]; own.counts(r.era) && r.decides(own, c.View, c.Slice) {
+		from = max(from, own.offset)
 	}
 	return c.Offset < from && (next == nil || next(c.View, c.Slice, c.Offset) < from)
 }

@@ -102,6 +102,21 @@ func (r reading) levels(view int, slice int32) (low, high uint64) {
 	return low, high
 }
 
+// decides reports whether a slice's row is void at none of its positions.
+func (r reading) decides(own *row, view int, slice int32) bool {
+	if _, high := r.levels(view, slice); own.tag.n < high {
+		return false
+	}
+	for j := slice; j < r.p.width; j += r.p.views[view].K {
+		for v := range r.p.rows {
+			if r.p.rows[v][j%r.p.views[v].K].untagged() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // start is the lowest place of a slice's positions. known is false where a position has neither a row nor a source row;
 // covered reports whether a row covers any of them.
 func (r reading) start(view int, slice int32) (offset int64, covered, known bool) {

@@ -25,11 +25,13 @@ type broker struct {
 	rows       map[key]stored
 	txns       map[int]*txn // undecided, by id
 	seq        int64
-	byTime     bool // a transaction's rows become the last ones when it is decided, not when they were written (kfake)
+	lowered    func(k key, offset int64) // a view row has gone back
+	byTime     bool                      // a transaction's rows become the last ones when it is decided, not when they were written (kfake)
 }
 
 type txn struct {
 	id, member int
+	generation int
 	rows       map[key]stored
 	records    []*record
 	unsafe     bool // somebody began a slice of it while it was pending
@@ -64,11 +66,19 @@ func (b *broker) commit(r *request) bool {
 			if r.txn != nil {
 				r.txn.rows[k], r.txn.sawRows = row, true
 			} else {
-				b.rows[k] = row
+				b.put(k, row)
 			}
 		}
 	}
 	return true
+}
+
+// put stores a decided row.
+func (b *broker) put(k key, row stored) {
+	if old, ok := b.rows[k]; ok && k.view >= 0 && row.row.Offset < old.row.Offset {
+		b.lowered(k, row.row.Offset)
+	}
+	b.rows[k] = row
 }
 
 func (b *broker) decide(t *txn, commit bool) {
@@ -84,7 +94,7 @@ func (b *broker) decide(t *txn, commit bool) {
 			b.seq++
 			row.seq = b.seq
 		}
-		b.rows[k] = row
+		b.put(k, row)
 	}
 }
 

@@ -75,7 +75,7 @@ func (g *gateway) commit(m *member, commits map[int][]progress.Commit, t *txn, a
 		if len(plan.Back) > 0 {
 			back = true
 			for _, i := range plan.Back {
-				if c := commits[part][i]; c.Began < 0 && g.w.mixed {
+				if c := commits[part][i]; c.Began < 0 {
 					// A reader that is behind another one and reconnected: nobody can tell it from one that went back.
 					g.w.parts[part].lower(c.Slice, g.w.views[c.View].K, c.Offset)
 				}

@@ -134,7 +134,7 @@ func (m *member) begin(s *slice) {
 	w.logf("%v begins part %d slice %d at %d", m, s.part, s.slice, s.pos)
 	for _, t := range w.broker.undecided() {
 		for _, r := range t.records {
-			if t.sawRows && t.member != m.id && r.part == s.part && r.in(s.slice, s.k) && r.offset >= s.pos {
+			if t.sawRows && t.member != m.id && t.generation != w.mixedIn && r.part == s.part && r.in(s.slice, s.k) && r.offset >= s.pos {
 				t.unsafe = true
 			}
 		}
@@ -169,7 +169,7 @@ func (m *member) do(s *slice, n int) {
 		if m.w.exactly {
 			if m.txn == nil {
 				m.w.lastID++
-				m.txn = &txn{id: m.w.lastID, member: m.id, rows: map[key]stored{}}
+				m.txn = &txn{id: m.w.lastID, member: m.id, rows: map[key]stored{}, generation: m.generation}
 				m.w.broker.txns[m.txn.id] = m.txn
 			}
 			m.txn.records = append(m.txn.records, r)
@@ -273,7 +273,7 @@ func (p *part) lower(slice, k int32, pos int64) {
 // raise notes that a commit was accepted.
 func (w *world) raise(s *slice, pos int64, late bool) {
 	p := w.parts[s.part]
-	if late { // as in Kafka, a row goes back when an older commit overtakes a newer one
+	if late || s.view < 0 { // as in Kafka, a row goes back when an older commit overtakes a newer one, and with a plain one all does
 		p.lower(s.slice, s.k, pos)
 	}
 	if p.vague || late {
@@ -310,7 +310,7 @@ func (m *member) seekBack() {
 			return // after its transaction
 		}
 		m.w.lastID++
-		m.txn = &txn{id: m.w.lastID, member: m.id, rows: map[key]stored{}}
+		m.txn = &txn{id: m.w.lastID, member: m.id, rows: map[key]stored{}, generation: m.generation}
 		m.w.broker.txns[m.txn.id] = m.txn
 	}
 	from := min(s.pos, s.committed)
