@@ -16,6 +16,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tandem-kafka/tandem/test/harness"
 )
 
 const childEnv = "TANDEM_EMBEDDED_CHILD" // DIR|PORT: be an engine and nothing else
@@ -70,6 +72,17 @@ func TestKill9Rounds(t *testing.T) {
 	} else if testing.Short() {
 		rounds = 3
 	}
+	killRounds(t, seed, rounds)
+}
+
+func TestSoakKill9(t *testing.T) {
+	more := harness.Until(harness.Soak(t, 5))
+	for more() {
+		killRounds(t, uint64(time.Now().UnixNano()), 20)
+	}
+}
+
+func killRounds(t *testing.T, seed uint64, rounds int) {
 	t.Logf("TANDEM_SEED=%d TANDEM_ROUNDS=%d", seed, rounds)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 
@@ -153,6 +166,7 @@ func TestKill9Rounds(t *testing.T) {
 	}
 	cl.Close()
 	defer side.Close()
+	defer kill(child)
 
 	if got := committed(t, side, "g", "orders"); got < committedTo.Load() {
 		t.Errorf("committed offset %d, acknowledged was %d", got, committedTo.Load())
