@@ -20,7 +20,7 @@ func threeBrokers(t *testing.T) *harness.Kafka {
 	t.Helper()
 	harness.Need(t)
 	return harness.SharedKafka(t, harness.KafkaConfig{Brokers: 3, IDs: "2 3 4 1", Heap: "256m", Properties: strings.Join([]string{
-		"broker.heartbeat.interval.ms=300", "broker.session.timeout.ms=1500",
+		"broker.heartbeat.interval.ms=500", "broker.session.timeout.ms=4000",
 		"log.retention.check.interval.ms=300", "log.initial.task.delay.ms=300"}, "\n")})
 }
 
@@ -98,6 +98,18 @@ func awaitDeliveries(t *testing.T, l *harness.Ledger, n int, limit time.Duration
 		}
 		return nil
 	})
+}
+
+// awaitDone waits until every acknowledged record was delivered.
+func awaitDone(t *testing.T, l *harness.Ledger, limit time.Duration) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
+	for l.Open() > 0 {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %d records are not delivered: %s", limit, l.Open(), l.Report(nil))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
 }
 
 // awaitMembers waits until a group is stable with so many members that share so many partitions of a topic.
