@@ -7,8 +7,8 @@ type Row struct {
 	Offset      int64 // -1: there is no such row
 	LeaderEpoch int32 // -1: none
 	Metadata    *string
-	// Pending: a transaction that is not decided has written this row. What else the Row says is the last decided state,
-	// or nothing (-1) where Kafka was asked for stable offsets only.
+	// Pending: a transaction that is not decided has written this row. What else the Row says is the last decided state:
+	// where Kafka, asked for stable offsets only, gives none, it has to be asked again for any.
 	Pending bool
 }
 

@@ -16,7 +16,7 @@ type reading struct {
 
 func (p *Picture) reading() reading {
 	r := reading{p: p, era: p.Era()}
-	r.complete = p.source.present() && p.source.ours && !p.anyPending() && p.checksum(r.era) == p.source.tag.n
+	r.complete = p.source.present() && p.source.ours && p.checksum(r.era) == p.source.tag.n
 	r.trusted = r.complete
 	return r
 }
@@ -27,17 +27,6 @@ func (r reading) base() int64 {
 		return r.p.base()
 	}
 	return r.p.source.offset
-}
-
-func (p *Picture) anyPending() bool {
-	for _, rows := range p.rows {
-		for i := range rows {
-			if rows[i].pending {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // place is what is done at one position of the key axis: everything below offset.

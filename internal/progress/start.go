@@ -68,3 +68,14 @@ func (p *Picture) unstable(view int, slice int32) bool {
 	}
 	return false
 }
+
+func (p *Picture) anyPending() bool {
+	for _, rows := range p.rows {
+		for i := range rows {
+			if rows[i].pending {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -107,7 +107,7 @@ func (b *broker) pending(k key) bool {
 	return false
 }
 
-// fetch is an OffsetFetch. With stable, a pending view row has no offset; the source row is asked for both ways.
+// fetch is an OffsetFetch of decided rows; with stable, those that are pending are marked.
 func (b *broker) fetch(part int, views []progress.View, stable bool) *progress.Picture {
 	p := progress.NewPicture(views)
 	get := func(k key) progress.Row {
@@ -115,12 +115,7 @@ func (b *broker) fetch(part int, views []progress.View, stable bool) *progress.P
 		if s, ok := b.rows[k]; ok {
 			row = s.row
 		}
-		if stable && b.pending(k) {
-			if k.view >= 0 {
-				row = progress.NoRow
-			}
-			row.Pending = true
-		}
+		row.Pending = stable && b.pending(k)
 		return row
 	}
 	p.SetSource(get(key{part, -1, 0}))

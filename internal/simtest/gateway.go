@@ -20,12 +20,31 @@ type gateway struct {
 	id       int
 	pictures map[int]*progress.Picture
 	readAt   map[int]int64
+	// backs are the plans that go back and are not answered yet. Until then what is read may be of before.
+	backs []back
+}
+
+type back struct {
+	r     *request
+	plans []planned
+}
+
+type planned struct {
+	part int
+	plan progress.Plan
 }
 
 // refresh reads the rows of a partition.
 func (g *gateway) refresh(part int) {
 	g.pictures[part] = g.w.broker.fetch(part, g.w.views, false)
 	g.readAt[part] = g.w.now
+	for _, b := range g.backs {
+		for _, p := range b.plans {
+			if p.part == part {
+				g.pictures[part].Apply(p.plan)
+			}
+		}
+	}
 }
 
 // next is what this gateway knows of empty stretches: some of the truth, anew each time.
@@ -42,13 +61,9 @@ func (g *gateway) next(part int) progress.NextRecord {
 	}
 }
 
-// commit plans a member's commit and puts it on its way. back reports for each partition which commits go back.
-func (g *gateway) commit(m *member, commits map[int][]progress.Commit, t *txn, answer func(ok, known bool)) (back bool) {
+// commit plans a member's commit and puts it on its way, and reports whether it goes back.
+func (g *gateway) commit(m *member, commits map[int][]progress.Commit, t *txn, answer func(ok, known bool)) (goesBack bool) {
 	r := &request{member: m.id, generation: m.generation, txn: t, writes: map[int][]progress.Write{}, sent: g.w.now}
-	type planned struct {
-		part int
-		plan progress.Plan
-	}
 	var plans []planned
 	for _, part := range slices.Sorted(maps.Keys(commits)) {
 		first := false
@@ -73,7 +88,7 @@ func (g *gateway) commit(m *member, commits map[int][]progress.Commit, t *txn, a
 			plan = g.pictures[part].Plan(commits[part], env)
 		}
 		if len(plan.Back) > 0 {
-			back = true
+			goesBack = true
 			for _, i := range plan.Back {
 				if c := commits[part][i]; c.Began < 0 {
 					// A reader that is behind another one and reconnected: nobody can tell it from one that went back.
@@ -90,7 +105,11 @@ func (g *gateway) commit(m *member, commits map[int][]progress.Commit, t *txn, a
 			g.w.logf("g%d plans for m%d part %d: %s", g.id, m.id, part, show(r.writes[part]))
 		}
 	}
+	if goesBack && t == nil {
+		g.backs = append(g.backs, back{r, plans})
+	}
 	r.answer = func(ok, known bool) {
+		g.answered(r)
 		for _, p := range plans {
 			switch {
 			case ok && known && t == nil && g.pictures[p.part] != nil:
@@ -102,7 +121,7 @@ func (g *gateway) commit(m *member, commits map[int][]progress.Commit, t *txn, a
 		answer(ok, known)
 	}
 	m.queue = append(m.queue, r)
-	return back
+	return goesBack
 }
 
 // start is an OffsetFetch of one slice. ok is false where the client has to wait.
@@ -121,4 +140,8 @@ func (g *gateway) start(part, view int, slice int32, stable bool) (offset int64,
 		return min(s.Offset, end), true
 	}
 	return s.Offset, true
+}
+
+func (g *gateway) answered(r *request) {
+	g.backs = slices.DeleteFunc(g.backs, func(b back) bool { return b.r == r })
 }

@@ -88,6 +88,7 @@ func (w *world) leave(t *txn) {
 
 func (m *member) orphan() {
 	for _, r := range m.queue {
+		m.gw.answered(r)
 		r.answer = func(bool, bool) {}
 		m.w.orphans = append(m.w.orphans, r)
 	}
@@ -333,7 +334,7 @@ func (m *member) rewound() {
 		m.txn.raise = append(m.txn.raise, func() { w.reopen(r, true) })
 		return
 	}
-	if m.input < 0 || len(w.gateways) == 1 {
+	if m.input < 0 {
 		m.rewind = nil
 		w.reopen(r, false)
 		return

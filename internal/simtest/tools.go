@@ -12,7 +12,7 @@ func (w *world) reset(pi int) {
 	p := w.parts[pi]
 	to := w.rng.Int64N(p.end + 1)
 	text := ""
-	if old, ok := w.broker.rows[key{pi, -1, 0}]; ok && w.chance(30) && old.row.Metadata != nil && old.row.Offset != to {
+	if old, ok := w.broker.rows[key{pi, -1, 0}]; ok && w.chance(30) && old.row.Metadata != nil && !progress.SourceIsOurs(old.row.Metadata, to) {
 		text = *old.row.Metadata // copied by the tool along with another offset
 	}
 	w.broker.seq++
@@ -54,6 +54,9 @@ func (w *world) toolRow(pi int) {
 	s := w.rng.Int32N(w.views[v].K)
 	to := w.rng.Int64N(p.end + 1)
 	text := [...]string{"", "by hand", "AQAAAZ", "tandem:1:3:1", fmt.Sprintf("x|tandem:1:1:%d", to+1)}[w.rng.IntN(5)]
+	if old := w.broker.rows[key{pi, v, s}].row.Metadata; old != nil && stepped.MatchString(*old) {
+		p.acked = [positions]int64{} // a rewind is forgotten with its row: the others fall back to the stable offset
+	}
 	w.broker.seq++
 	w.broker.rows[key{pi, v, s}] = stored{progress.Row{Offset: to, LeaderEpoch: -1, Metadata: &text}, w.broker.seq}
 	w.stats.toolRows++
