@@ -187,17 +187,23 @@ func (v *views) resolve(ctx context.Context, refs ...topicRef) error {
 }
 
 // learn takes note of a topic's id and partitions from a metadata answer that
-// passed by.
+// passed by. The id is zero in versions before 10: then the known one stays, or
+// Fetches by id would slip through to the empty topic.
 func (v *views) learn(name string, id [16]byte, partitions int32) {
-	w := v.Name(name)
-	if w == nil || partitions == 0 || (w.BackingID == id && w.Backing >= partitions) {
+	known := func(w *View) bool {
+		return (id == [16]byte{} || w.BackingID == id) && w.Backing >= partitions
+	}
+	if w := v.Name(name); w == nil || partitions == 0 || known(w) {
 		return
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if w = v.byName[name]; w != nil {
+	if w := v.byName[name]; w != nil && !known(w) {
 		next := *w
-		next.BackingID, next.Backing = id, partitions
+		next.Backing = partitions
+		if id != ([16]byte{}) {
+			next.BackingID = id
+		}
 		v.putLocked(&next)
 	}
 }
