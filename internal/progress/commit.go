@@ -44,7 +44,8 @@ type Plan struct {
 	Rows   []Write // the client's, in its order
 	Added  []Write // rows of tools that get an era, see the package comment
 	Source Write   // the stable offset
-	// Back has the indexes of the commits that go back. They are to be planned from rows read afresh.
+	// Back has the indexes of the commits that go back. They are to be planned from rows read afresh, with Env.Next knowing
+	// whether the slices hold a record from the commit on, and while no other commit for the partition is under way.
 	Back []int
 	// Opens: the commit opens a new era.
 	Opens bool
@@ -176,9 +177,8 @@ func (p *Picture) clone() *Picture {
 	return &n
 }
 
-// Apply takes the rows of a plan into the picture: when Kafka has accepted all of them (never those of a transaction,
-// which nobody has decided yet); for commits that go back (Plan.Back) before they are sent, because a picture that is too
-// low does no harm.
+// Apply takes the rows of a plan into the picture, when Kafka has accepted all of them; never those of a transaction,
+// which nobody has decided yet.
 func (p *Picture) Apply(plan Plan) {
 	for _, ws := range [][]Write{plan.Rows, plan.Added} {
 		for _, w := range ws {

@@ -20,13 +20,15 @@ type gateway struct {
 	id       int
 	pictures map[int]*progress.Picture
 	readAt   map[int]int64
-	// backs are the plans that go back and are not answered yet. Until then what is read may be of before.
-	backs []back
+	// under are the commits outside of transactions that wait for an answer. One that goes back waits for the others to
+	// end, and others for it, as under a lock.
+	under []underway
 }
 
-type back struct {
-	r     *request
-	plans []planned
+type underway struct {
+	r        *request
+	plans    []planned
+	goesBack bool
 }
 
 type planned struct {
@@ -38,13 +40,6 @@ type planned struct {
 func (g *gateway) refresh(part int) {
 	g.pictures[part] = g.w.broker.fetch(part, g.w.views, false)
 	g.readAt[part] = g.w.now
-	for _, b := range g.backs {
-		for _, p := range b.plans {
-			if p.part == part {
-				g.pictures[part].Apply(p.plan)
-			}
-		}
-	}
 }
 
 // next is what this gateway knows of empty stretches: some of the truth, anew each time.
@@ -61,67 +56,89 @@ func (g *gateway) next(part int) progress.NextRecord {
 	}
 }
 
-// commit plans a member's commit and puts it on its way, and reports whether it goes back.
-func (g *gateway) commit(m *member, commits map[int][]progress.Commit, t *txn, answer func(ok, known bool)) (goesBack bool) {
+// locked reports whether a commit has to wait for others of this gateway.
+func (g *gateway) locked(part int, goesBack bool) bool {
+	return slices.ContainsFunc(g.under, func(u underway) bool {
+		return (u.goesBack || goesBack) && slices.ContainsFunc(u.plans, func(p planned) bool { return p.part == part })
+	})
+}
+
+// commit plans a member's commit and puts it on its way. It is false where it has to wait.
+func (g *gateway) commit(m *member, commits map[int][]progress.Commit, t *txn, answer func(ok, known bool)) bool {
 	r := &request{member: m.id, generation: m.generation, txn: t, writes: map[int][]progress.Write{}, sent: g.w.now}
-	var plans []planned
+	u := underway{r: r}
 	for _, part := range slices.Sorted(maps.Keys(commits)) {
-		first := false
-		for _, c := range commits[part] {
-			k := key{part, c.View, c.Slice}
-			first = first || !m.read[k]
-			m.read[k] = true
+		plan := g.plan(part, m, commits[part], t != nil)
+		if t == nil && g.locked(part, len(plan.Back) > 0) {
+			return false
 		}
-		fresh := first || t != nil || g.pictures[part] == nil || g.w.now-g.readAt[part] > lease
-		if fresh {
-			g.refresh(part)
-		}
-		env := progress.Env{Next: g.next(part), NowMs: g.w.now + 1000}
-		env.SourcePending = t == nil && g.w.broker.pending(key{part, -1, 0})
-		plan := g.pictures[part].Plan(commits[part], env)
-		if len(plan.Back) > 0 {
-			// Read the rows afresh, and look whether the slices hold anything in between.
-			if !fresh {
-				g.refresh(part)
-			}
-			env.Next = g.w.parts[part].truth(g.w.views)
-			plan = g.pictures[part].Plan(commits[part], env)
-		}
-		if len(plan.Back) > 0 {
-			goesBack = true
-			for _, i := range plan.Back {
-				if c := commits[part][i]; c.Began < 0 {
-					// A reader that is behind another one and reconnected: nobody can tell it from one that went back.
-					g.w.parts[part].lower(c.Slice, g.w.views[c.View].K, c.Offset)
-				}
-			}
-			if t == nil {
-				g.pictures[part].Apply(plan)
+		for _, i := range plan.Back {
+			u.goesBack = true
+			if c := commits[part][i]; c.Began < 0 {
+				// A reader that is behind another one and reconnected: nobody can tell it from one that went back.
+				g.w.parts[part].lower(c.Slice, g.w.views[c.View].K, c.Offset)
 			}
 		}
-		plans = append(plans, planned{part, plan})
+		u.plans = append(u.plans, planned{part, plan})
 		r.writes[part] = slices.Concat(plan.Rows, plan.Added, []progress.Write{plan.Source})
 		if g.w.trace != nil {
 			g.w.logf("g%d plans for m%d part %d: %s", g.id, m.id, part, show(r.writes[part]))
 		}
 	}
-	if goesBack && t == nil {
-		g.backs = append(g.backs, back{r, plans})
+	if u.goesBack {
+		g.w.stats.backs++
+	}
+	if t == nil {
+		g.under = append(g.under, u)
 	}
 	r.answer = func(ok, known bool) {
-		g.answered(r)
-		for _, p := range plans {
-			switch {
-			case ok && known && t == nil && g.pictures[p.part] != nil:
-				g.pictures[p.part].Apply(p.plan)
-			case t == nil:
-				delete(g.pictures, p.part) // whether it was written is not known
-			}
-		}
+		g.answered(r, ok && known)
 		answer(ok, known)
 	}
 	m.queue = append(m.queue, r)
-	return goesBack
+	return true
+}
+
+func (g *gateway) plan(part int, m *member, commits []progress.Commit, transaction bool) progress.Plan {
+	first := false
+	for _, c := range commits {
+		k := key{part, c.View, c.Slice}
+		first = first || !m.read[k]
+		m.read[k] = true
+	}
+	fresh := first || transaction || g.pictures[part] == nil || g.w.now-g.readAt[part] > lease
+	if fresh {
+		g.refresh(part)
+	}
+	env := progress.Env{Next: g.next(part), NowMs: g.w.now + 1000}
+	env.SourcePending = !transaction && g.w.broker.pending(key{part, -1, 0})
+	plan := g.pictures[part].Plan(commits, env)
+	if len(plan.Back) == 0 {
+		return plan
+	}
+	// Read the rows afresh, and look whether the slices hold anything in between.
+	if !fresh {
+		g.refresh(part)
+	}
+	env.Next = g.w.parts[part].truth(g.w.views)
+	return g.pictures[part].Plan(commits, env)
+}
+
+// answered takes an accepted plan into the pictures; where it is not known what was written, they are read again.
+func (g *gateway) answered(r *request, ok bool) {
+	i := slices.IndexFunc(g.under, func(u underway) bool { return u.r == r })
+	if i < 0 {
+		return
+	}
+	u := g.under[i]
+	g.under = slices.Delete(g.under, i, i+1)
+	for _, p := range u.plans {
+		if ok && g.pictures[p.part] != nil {
+			g.pictures[p.part].Apply(p.plan)
+		} else {
+			delete(g.pictures, p.part)
+		}
+	}
 }
 
 // start is an OffsetFetch of one slice. ok is false where the client has to wait.
@@ -140,8 +157,4 @@ func (g *gateway) start(part, view int, slice int32, stable bool) (offset int64,
 		return min(s.Offset, end), true
 	}
 	return s.Offset, true
-}
-
-func (g *gateway) answered(r *request) {
-	g.backs = slices.DeleteFunc(g.backs, func(b back) bool { return b.r == r })
 }

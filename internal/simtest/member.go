@@ -88,7 +88,7 @@ func (w *world) leave(t *txn) {
 
 func (m *member) orphan() {
 	for _, r := range m.queue {
-		m.gw.answered(r)
+		m.gw.answered(r, false)
 		r.answer = func(bool, bool) {}
 		m.w.orphans = append(m.w.orphans, r)
 	}
@@ -258,8 +258,9 @@ func (m *member) send(some []*slice, done func()) {
 		text := "text"
 		commits[a.s.part] = append(commits[a.s.part], progress.Commit{View: a.s.view, Slice: a.s.slice, Offset: a.pos, LeaderEpoch: -1, Metadata: &text, Began: a.s.began})
 	}
-	if m.gw.commit(m, commits, t, answer) {
-		w.stats.backs++
+	if !m.gw.commit(m, commits, t, answer) {
+		m.busy, m.rewind = false, nil
+		return
 	}
 	m.queue[len(m.queue)-1].accepted = accepted
 }
@@ -274,6 +275,11 @@ func (p *part) lower(slice, k int32, pos int64) {
 // raise notes that a commit was accepted.
 func (w *world) raise(s *slice, pos int64, late bool) {
 	p := w.parts[s.part]
+	for _, r := range p.records { // a tool's wish for a view is nothing to a plain consumer
+		if s.view < 0 && r.lenient && r.offset < pos {
+			r.open = false
+		}
+	}
 	if late || s.view < 0 { // as in Kafka, a row goes back when an older commit overtakes a newer one, and with a plain one all does
 		p.lower(s.slice, s.k, pos)
 	}
