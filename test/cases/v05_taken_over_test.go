@@ -27,7 +27,7 @@ func TestPartitionTakenOverFarBehind(t *testing.T) {
 		first := int64(-1) // offset of the stuck partition's first delivery after the death
 		hang := make(chan struct{})
 		release := sync.OnceFunc(func() { close(hang) })
-		t.Cleanup(release)
+		defer release()
 		consumers := map[string]*harness.Consumer{}
 		for i := range k {
 			c := e.consumer(group, fmt.Sprintf("member-%d", i), view)
