@@ -20,6 +20,11 @@ const (
 	resolveDataWait = 5 * time.Millisecond
 	// nearBytes: an end so near is reached by reading on, which is useful anyway; one farther away is searched for backward.
 	nearBytes = 2 << 20
+	// fillBytes and fillWait: behind the source's end, where more is known to be there, an answer waits for the next loads until it is
+	// this big, or for this long. A slice has only its share of a load: without it consumers of few slices get many small answers,
+	// each of which costs them and the gateway as much as a big one.
+	fillBytes = 512 << 10
+	fillWait  = 20 * time.Millisecond
 	// crowdedBytes bounds answers while much memory lies on connections that do not read.
 	crowdedBytes = 64 << 10
 )
@@ -36,7 +41,9 @@ type part struct {
 	end    int64
 	known  bool
 	closed bool // takes no more
-	failed error
+	// filling: it waits for a load of what is known to be there, while the answer could go.
+	filling bool
+	failed  error
 }
 
 // fetch is a Fetch call.
@@ -45,6 +52,7 @@ type fetch struct {
 	parts    []part
 	notify   chan struct{}
 	deadline time.Time
+	filled   time.Time // when to stop waiting for a bigger answer; zero: it does not have MinBytes yet
 	wait     time.Duration
 	bytes    int
 	min, max int
@@ -98,16 +106,23 @@ func (f *fetch) gather(ctx context.Context) {
 	searched := f.wait <= 0
 	for {
 		first := false // somebody has not seen a load end yet
+		fills := false // somebody waits for a load that makes the answer bigger
 		for i := range f.parts {
-			if f.collect(&f.parts[i]) {
+			p := &f.parts[i]
+			if f.collect(p) {
 				first = true
 			}
+			fills = fills || p.filling
 		}
-		if f.bytes >= f.min || f.failed || f.full || ctx.Err() != nil || f.c.ctx.Err() != nil {
+		if f.bytes >= f.min && !fills || f.failed || f.full || ctx.Err() != nil || f.c.ctx.Err() != nil {
 			break
 		}
 		left := time.Until(f.deadline)
-		if left <= 0 {
+		if f.bytes >= f.min {
+			if left = time.Until(f.filled); left <= 0 {
+				break
+			}
+		} else if left <= 0 {
 			if left += grace; !first || left <= 0 {
 				break
 			}
@@ -160,6 +175,7 @@ func (f *fetch) collect(p *part) (first bool) {
 	if p.load != nil {
 		return p.loads == 0 && p.load.wait == 0
 	}
+	p.filling, p.each = false, false
 	if p.err != nil {
 		p.fail(f, p.err)
 		return false
@@ -214,7 +230,11 @@ func (f *fetch) await(p *part) (first bool) {
 	r := p.sl.r
 	if f.bytes >= f.min || f.full {
 		if p.pos < r.end {
-			r.loadAt(p.pos, p.sl, false)
+			l := r.loadAt(p.pos, p.sl, false)
+			if f.mayFill(p) {
+				p.filling, p.each = true, true // it must not be carried on to the source's end
+				p.attach(l)
+			}
 		}
 		return false
 	}
@@ -229,6 +249,21 @@ func (f *fetch) await(p *part) (first bool) {
 	l := r.loadAt(p.pos, p.sl, patient)
 	p.attach(l)
 	return p.loads == 0 && l.wait == 0
+}
+
+// mayFill says that the answer, which could go, is small enough to wait for p's next load.
+func (f *fetch) mayFill(p *part) bool {
+	if f.full || f.bytes >= fillBytes || f.bytes >= f.max/2 || p.bytes >= p.max/2 || f.wait <= 0 {
+		return false
+	}
+	now := time.Now()
+	if f.filled.IsZero() {
+		f.filled = now.Add(fillWait)
+		if f.filled.After(f.deadline) {
+			f.filled = f.deadline
+		}
+	}
+	return now.Before(f.filled)
 }
 
 // take hands out what b has for p.

@@ -129,7 +129,9 @@ func TestReadAhead(t *testing.T) {
 		fetchOne(c, ask(four, 0, 0))
 		time.Sleep(50 * time.Millisecond)
 		start := time.Now()
-		if res := fetchOne(c, ask(four, 0, 90)); len(res.Data) < 100 || time.Since(start) > 0 {
+		req := ask(four, 0, 90)
+		req.MaxWait = 0 // otherwise it waits a little for more than what is there
+		if res := fetchOne(c, req); len(res.Data) < 100 || time.Since(start) > 0 {
 			t.Errorf("%d batches after %v", len(res.Data), time.Since(start))
 		}
 		time.Sleep(time.Second)
@@ -229,6 +231,57 @@ func TestReservationsAreServedInTurn(t *testing.T) {
 		synctest.Wait()
 		if len(order) != 3 || order[0] != 0 || b.inFlight != 0 {
 			t.Errorf("order %v, in flight %d", order, b.inFlight)
+		}
+	})
+}
+
+// A slice has a small share of each load. Where more is known to be there an answer collects several shares, but not for long, and not
+// for what nobody knows to come.
+func TestAnswersFillUpBehindTheEnd(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		latency     time.Duration // of one load
+		maxWait     time.Duration
+		least, most int           // bytes of the answer to a fetch far behind the end
+		longest     time.Duration // until it came
+	}{
+		{name: "quick broker", latency: time.Millisecond, maxWait: time.Second, least: fillBytes / 2, most: fillBytes + 100_000, longest: 30 * time.Millisecond},
+		{name: "slow broker", latency: 100 * time.Millisecond, maxWait: time.Second, least: 1, most: 100_000, longest: 110*time.Millisecond + fillWait},
+		{name: "client in a hurry", latency: time.Millisecond, maxWait: 0, least: 1, most: 60_000, longest: 10 * time.Millisecond},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				log := newFakeLog()
+				log.latency = test.latency
+				for i := range int64(20_000) {
+					log.fill(four, int32(i%4), 1, 1, strings.Repeat("x", 1000))
+				}
+				c := newCache(t, log, Config{LoadBytes: 100_000})
+				req := ask(four, 0, 0)
+				req.MaxWait = test.maxWait
+				start := time.Now()
+				res := fetchOne(c, req)
+				took, size := time.Since(start), 0
+				for _, d := range res.Data {
+					size += len(d)
+				}
+				if size < test.least || size > test.most || took > test.longest {
+					t.Errorf("%d bytes after %v; want %d to %d within %v", size, took, test.least, test.most, test.longest)
+				}
+			})
+		})
+	}
+}
+
+func TestAnswersDoNotWaitAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newFakeLog()
+		log.latency = time.Millisecond
+		log.fill(four, 0, 5, 1, "v")
+		c := newCache(t, log, Config{})
+		start := time.Now()
+		if res := fetchOne(c, ask(four, 0, 0)); len(res.Data) != 5 || time.Since(start) > 5*time.Millisecond {
+			t.Errorf("%d batches after %v", len(res.Data), time.Since(start))
 		}
 	})
 }
