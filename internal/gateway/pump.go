@@ -189,7 +189,7 @@ func (c *conn) respond(p pending, size int) error {
 	if err != nil {
 		return err
 	}
-	resp, err := wire.DecodeResponse(p.key, responseVersion(p.key, p.version, content), content)
+	resp, err := wire.DecodeResponse(p.key, wire.ResponseVersion(p.key, p.version, content), content)
 	if err != nil {
 		return err
 	}
@@ -200,14 +200,4 @@ func (c *conn) respond(p pending, size int) error {
 	p.rewrite(resp)
 	_, err = c.client.Write(wire.AppendResponse(nil, p.correlation, resp))
 	return err
-}
-
-// responseVersion: an ApiVersions response that refuses the version asked for
-// comes in version 0.
-func responseVersion(key, version int16, content []byte) int16 {
-	const unsupportedVersion = 35
-	if key == wire.APIVersions && len(content) >= 6 && binary.BigEndian.Uint16(content[4:]) == unsupportedVersion {
-		return 0
-	}
-	return version
 }

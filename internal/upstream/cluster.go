@@ -2,12 +2,14 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -42,8 +44,11 @@ type Cluster struct {
 
 	mu         sync.RWMutex
 	brokers    map[int32]Broker // every broker ever seen: one that is down may come back
+	live       int              // brokers in the last metadata answer
 	controller int32
 	clusterID  string
+
+	bootstrap atomic.Int64 // index of the configured address that answered last
 }
 
 // Open connects to the cluster and learns its brokers. The error of a cluster
@@ -59,6 +64,9 @@ func Open(ctx context.Context, cfg Config, log *slog.Logger) (*Cluster, error) {
 		kgo.ProducerLinger(0),
 		kgo.RetryTimeout(15 * time.Second),
 		kgo.RecordDeliveryTimeout(20 * time.Second),
+		// A topic that was just made may be unknown to a broker for a while: the
+		// delivery timeout is the bound.
+		kgo.UnknownTopicRetries(-1),
 	}
 	if cfg.SASL != nil {
 		opts = append(opts, kgo.SASL(cfg.SASL))
@@ -68,17 +76,28 @@ func Open(ctx context.Context, cfg Config, log *slog.Logger) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{cfg: cfg, log: log, client: client, admin: kadm.NewClient(client), brokers: make(map[int32]Broker)}
+	var cause error
 	for {
 		_, err = c.Topics(ctx)
 		if err == nil {
 			return c, nil
 		}
+		if cause == nil || ctx.Err() == nil { // the end of ctx says less than what came before it
+			cause = err
+		}
+		refused := errors.Is(err, kerr.SaslAuthenticationFailed) || errors.Is(err, kerr.UnsupportedSaslMechanism)
 		select {
 		case <-ctx.Done():
-			client.Close()
-			return nil, fmt.Errorf("the Kafka cluster at %v does not answer: %w", cfg.Bootstrap, err)
 		case <-time.After(200 * time.Millisecond):
+			if !refused {
+				continue
+			}
 		}
+		client.Close()
+		if refused {
+			return nil, fmt.Errorf("the Kafka cluster at %v refuses the gateway's credentials: %w", cfg.Bootstrap, cause)
+		}
+		return nil, fmt.Errorf("the Kafka cluster at %v does not answer: %w", cfg.Bootstrap, cause)
 	}
 }
 
@@ -89,6 +108,13 @@ func (c *Cluster) Close() { c.client.Close() }
 // takes note of the brokers in the answer. Topics that do not exist, or that
 // the gateway may not describe, are absent from the result.
 func (c *Cluster) Topics(ctx context.Context, names ...string) (map[string]Topic, error) {
+	topics, _, err := c.topics(ctx, names)
+	return topics, err
+}
+
+// topics is Topics, and says which topics the gateway may not describe: about
+// those nothing is known.
+func (c *Cluster) topics(ctx context.Context, names []string) (out map[string]Topic, denied []string, err error) {
 	req := kmsg.NewPtrMetadataRequest()
 	req.AllowAutoTopicCreation = false
 	req.Topics = []kmsg.MetadataRequestTopic{}
@@ -99,10 +125,10 @@ func (c *Cluster) Topics(ctx context.Context, names ...string) (map[string]Topic
 	}
 	resp, err := req.RequestWith(ctx, c.client)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c.NoteBrokers(resp)
-	out := make(map[string]Topic, len(resp.Topics))
+	out = make(map[string]Topic, len(resp.Topics))
 	for i := range resp.Topics {
 		t := &resp.Topics[i]
 		if t.Topic == nil {
@@ -111,9 +137,37 @@ func (c *Cluster) Topics(ctx context.Context, names ...string) (map[string]Topic
 		switch err := kerr.ErrorForCode(t.ErrorCode); err {
 		case nil, kerr.LeaderNotAvailable:
 			out[*t.Topic] = topicOf(t)
-		case kerr.UnknownTopicOrPartition, kerr.TopicAuthorizationFailed, kerr.InvalidTopicException:
+		case kerr.TopicAuthorizationFailed:
+			denied = append(denied, *t.Topic)
+		case kerr.UnknownTopicOrPartition, kerr.InvalidTopicException:
 		default:
-			return nil, fmt.Errorf("metadata of topic %s: %w", *t.Topic, err)
+			return nil, nil, fmt.Errorf("metadata of topic %s: %w", *t.Topic, err)
+		}
+	}
+	return out, denied, nil
+}
+
+// TopicsByID asks the cluster for topics by id. Ids that it does not know are
+// absent from the result, as are all where it is too old to know ids.
+func (c *Cluster) TopicsByID(ctx context.Context, ids ...[16]byte) (map[[16]byte]Topic, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	req.AllowAutoTopicCreation = false
+	for _, id := range ids {
+		t := kmsg.NewMetadataRequestTopic()
+		t.TopicID = id
+		req.Topics = append(req.Topics, t)
+	}
+	out := make(map[[16]byte]Topic, len(ids))
+	if len(ids) == 0 {
+		return out, nil
+	}
+	resp, err := req.RequestWith(ctx, c.client)
+	if err != nil {
+		return nil, err
+	}
+	for i := range resp.Topics {
+		if t := &resp.Topics[i]; t.Topic != nil && *t.Topic != "" && t.TopicID != ([16]byte{}) {
+			out[t.TopicID] = topicOf(t)
 		}
 	}
 	return out, nil
@@ -142,7 +196,7 @@ func (c *Cluster) NoteBrokers(resp *kmsg.MetadataResponse) {
 		b := &resp.Brokers[i]
 		c.brokers[b.NodeID] = Broker{ID: b.NodeID, Addr: net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))}
 	}
-	c.controller = resp.ControllerID
+	c.live, c.controller = len(resp.Brokers), resp.ControllerID
 	if resp.ClusterID != nil {
 		c.clusterID = *resp.ClusterID
 	}
@@ -178,12 +232,16 @@ func (c *Cluster) ID() string {
 }
 
 // DialAny opens a raw connection for a client's bootstrap connection: to a
-// configured address or, if none answers, to any broker known.
+// configured address, beginning with the one that answered last, or, if none
+// answers, to any broker known.
 func (c *Cluster) DialAny(ctx context.Context) (net.Conn, error) {
 	var last error
-	for _, addr := range c.cfg.Bootstrap {
-		conn, err := c.cfg.Dial(ctx, addr)
+	start := int(c.bootstrap.Load())
+	for i := range c.cfg.Bootstrap {
+		k := (start + i) % len(c.cfg.Bootstrap)
+		conn, err := c.cfg.Dial(ctx, c.cfg.Bootstrap[k])
 		if err == nil {
+			c.bootstrap.Store(int64(k))
 			return conn, nil
 		}
 		last = err

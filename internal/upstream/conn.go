@@ -30,6 +30,7 @@ type Conn struct {
 	next     int32
 	out      []byte
 	versions map[int16][2]int16
+	used     time.Time // when the reader's pool got it back
 }
 
 // Connect dials, asks for versions and authenticates.
@@ -61,6 +62,13 @@ func (c *Conn) hello(ctx context.Context, cfg *Config) error {
 		return err
 	}
 	av := resp.(*kmsg.ApiVersionsResponse)
+	if av.ErrorCode == kerr.UnsupportedVersion.Code { // Kafka before 2.4
+		req.Version = 0
+		if resp, err = c.RoundTrip(ctx, req); err != nil {
+			return err
+		}
+		av = resp.(*kmsg.ApiVersionsResponse)
+	}
 	if err := kerr.ErrorForCode(av.ErrorCode); err != nil {
 		return err
 	}
@@ -151,14 +159,26 @@ func (c *Conn) RoundTrip(ctx context.Context, req kmsg.Request) (resp kmsg.Respo
 	if size < 4 || size > maxResponse {
 		return nil, fmt.Errorf("%w: response of %d bytes", wire.ErrFrameSize, size)
 	}
-	content, err := wire.ReadContent(c.r, int(size))
+	content, err := c.content(int(size))
 	if err != nil {
 		return nil, err
 	}
 	if got := (&kbin.Reader{Src: content}).Int32(); got != c.next {
 		return nil, fmt.Errorf("upstream: answer %d to request %d", got, c.next)
 	}
-	return wire.DecodeResponse(req.Key(), req.GetVersion(), content)
+	return wire.DecodeResponse(req.Key(), wire.ResponseVersion(req.Key(), req.GetVersion(), content), content)
+}
+
+// content reads a response. Loads of records, a little over 1 MiB each, are read into one allocation: the steps in which
+// wire.ReadContent grows would copy most of them once more.
+func (c *Conn) content(size int) ([]byte, error) {
+	const atOnce = 4 << 20
+	if size > atOnce {
+		return wire.ReadContent(c.r, size)
+	}
+	buf := make([]byte, size)
+	_, err := io.ReadFull(c.r, buf)
+	return buf, err
 }
 
 // Close closes the connection.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -38,21 +39,29 @@ func (c *Cluster) Definitions() *Definitions { return &Definitions{c: c} }
 
 // CatchUp reads everything between the last call and the topic's end of this
 // moment, and gives it to apply in log order. A topic that does not exist holds
-// nothing. reset tells apply's owner that the topic was deleted or made anew:
-// what was applied before counts no more.
+// nothing; one that may not be described is an error. reset tells apply's owner
+// that the topic was deleted, made anew or cut short: what is applied from then
+// on begins at its start.
 func (d *Definitions) CatchUp(ctx context.Context, reset func(), apply func(Record)) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	topics, err := d.c.Topics(ctx, DefinitionsTopic)
+	topics, denied, err := d.c.topics(ctx, []string{DefinitionsTopic})
 	if err != nil {
 		return err
 	}
-	t, ok := topics[DefinitionsTopic]
-	if !ok || t.ID != d.topicID {
+	if len(denied) > 0 {
+		return fmt.Errorf("%s: %w: give the gateway's user READ, WRITE and DESCRIBE on it", DefinitionsTopic, kerr.TopicAuthorizationFailed)
+	}
+	restart := func() {
 		if d.next > 0 {
+			d.next = 0
 			reset()
 		}
-		d.next, d.topicID = 0, t.ID
+	}
+	t, ok := topics[DefinitionsTopic]
+	if !ok || t.ID != d.topicID {
+		restart()
+		d.topicID = t.ID
 		if !ok {
 			return nil
 		}
@@ -67,6 +76,9 @@ func (d *Definitions) CatchUp(ctx context.Context, reset func(), apply func(Reco
 	}
 	if end.Err != nil {
 		return fmt.Errorf("end of %s: %w", DefinitionsTopic, end.Err)
+	}
+	if end.Offset < d.next {
+		restart() // its leader lost records
 	}
 	for d.next < end.Offset {
 		if err := d.read(ctx, t, apply); err != nil {
@@ -130,11 +142,7 @@ func (d *Definitions) Append(ctx context.Context, key, value []byte) error {
 		return err
 	}
 	if _, ok := topics[DefinitionsTopic]; !ok {
-		resp, err := d.c.admin.CreateTopic(ctx, 1, -1, map[string]*string{"cleanup.policy": kadm.StringPtr("compact")}, DefinitionsTopic)
-		if err == nil {
-			err = resp.Err
-		}
-		if err != nil && err != kerr.TopicAlreadyExists {
+		if err := d.create(ctx); err != nil {
 			return fmt.Errorf("creating %s: %w", DefinitionsTopic, err)
 		}
 	}
@@ -143,4 +151,29 @@ func (d *Definitions) Append(ctx context.Context, key, value []byte) error {
 		return fmt.Errorf("writing %s: %w", DefinitionsTopic, err)
 	}
 	return nil
+}
+
+// create makes the definitions topic. Nothing works for long without it, so it
+// gets three replicas where there are as many brokers, and then survives the
+// loss of one. Gateways have a day to repeat what wins before compaction could
+// leave what lost (see view.Log), and a week to see a tombstone.
+func (d *Definitions) create(ctx context.Context) error {
+	d.c.mu.RLock()
+	replicas := min(3, d.c.live)
+	d.c.mu.RUnlock()
+	inSync := max(1, replicas-1)
+	configs := map[string]*string{
+		"cleanup.policy":        kadm.StringPtr("compact"),
+		"min.compaction.lag.ms": kadm.StringPtr("86400000"),
+		"delete.retention.ms":   kadm.StringPtr("604800000"),
+		"min.insync.replicas":   kadm.StringPtr(strconv.Itoa(inSync)),
+	}
+	resp, err := d.c.admin.CreateTopic(ctx, 1, int16(replicas), configs, DefinitionsTopic)
+	if err == nil {
+		err = resp.Err
+	}
+	if err == kerr.TopicAlreadyExists {
+		return nil
+	}
+	return err
 }

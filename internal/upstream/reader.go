@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,9 +25,11 @@ type Reader struct {
 	idle    map[string][]*Conn // by address, the most lately used last
 	leaders map[string]leaders // by topic
 	busy    map[*Conn]struct{}
+	pruned  time.Time
 }
 
 type leaders struct {
+	id [16]byte
 	by []int32
 }
 
@@ -34,7 +37,9 @@ type leaders struct {
 const (
 	retryFor     = 1500 * time.Millisecond // then the waiting clients get the error, and ask again themselves
 	retryBackoff = 50 * time.Millisecond
-	maxIdle      = 64 // connections kept per broker
+	maxIdle      = 64               // connections kept per broker
+	idleFor      = 4 * time.Minute  // an idle connection is kept; brokers close theirs after 10 min
+	patience     = 10 * time.Second // with a broker that does not answer, beyond the wait asked for
 )
 
 // Reader returns a reader of source partitions; Close ends its connections.
@@ -61,7 +66,7 @@ func (r *Reader) Close() {
 // Fetch reads one partition from offset on; see slicecache.Upstream.
 func (r *Reader) Fetch(ctx context.Context, src slicecache.Source, offset int64, readCommitted bool, maxWait time.Duration, minBytes, maxBytes int32) (slicecache.Fetched, error) {
 	var out slicecache.Fetched
-	err := r.retry(ctx, src, func(c *Conn) error {
+	err := r.retry(ctx, src, maxWait, func(ctx context.Context, c *Conn) error {
 		req := fetchRequest(src, offset, readCommitted, maxWait, minBytes, maxBytes)
 		if err := c.Version(req); err != nil {
 			return err
@@ -114,7 +119,7 @@ func fetchRequest(src slicecache.Source, offset int64, readCommitted bool, maxWa
 
 // ListOffset answers as Kafka's ListOffsets does; see slicecache.Upstream.
 func (r *Reader) ListOffset(ctx context.Context, src slicecache.Source, timestamp int64, readCommitted bool) (offset, ts int64, leaderEpoch int32, err error) {
-	err = r.retry(ctx, src, func(c *Conn) error {
+	err = r.retry(ctx, src, 0, func(ctx context.Context, c *Conn) error {
 		req := kmsg.NewPtrListOffsetsRequest()
 		if readCommitted {
 			req.IsolationLevel = 1
@@ -146,7 +151,7 @@ func (r *Reader) ListOffset(ctx context.Context, src slicecache.Source, timestam
 // EpochEnd asks the leader for the end of a leader epoch, as
 // OffsetForLeaderEpoch does.
 func (r *Reader) EpochEnd(ctx context.Context, src slicecache.Source, epoch int32) (endEpoch int32, end int64, err error) {
-	err = r.retry(ctx, src, func(c *Conn) error {
+	err = r.retry(ctx, src, 0, func(ctx context.Context, c *Conn) error {
 		req := kmsg.NewPtrOffsetForLeaderEpochRequest()
 		req.ReplicaID = -1
 		t := kmsg.NewOffsetForLeaderEpochRequestTopic()
@@ -174,11 +179,14 @@ func (r *Reader) EpochEnd(ctx context.Context, src slicecache.Source, epoch int3
 }
 
 // retry runs do on a connection to the partition's leader, and follows the
-// leader when it has moved.
-func (r *Reader) retry(ctx context.Context, src slicecache.Source, do func(*Conn) error) error {
+// leader when it has moved. A broker that is silent for longer than wait and
+// some patience counts as gone.
+func (r *Reader) retry(ctx context.Context, src slicecache.Source, wait time.Duration, do func(context.Context, *Conn) error) error {
 	start := time.Now()
 	for {
-		again, err := r.try(ctx, src, do)
+		tctx, cancel := context.WithTimeout(ctx, wait+patience)
+		again, err := r.try(tctx, src, do)
+		cancel()
 		if err == nil || !again || ctx.Err() != nil {
 			return err
 		}
@@ -193,7 +201,7 @@ func (r *Reader) retry(ctx context.Context, src slicecache.Source, do func(*Conn
 	}
 }
 
-func (r *Reader) try(ctx context.Context, src slicecache.Source, do func(*Conn) error) (again bool, err error) {
+func (r *Reader) try(ctx context.Context, src slicecache.Source, do func(context.Context, *Conn) error) (again bool, err error) {
 	addr, err := r.leader(ctx, src)
 	if err != nil {
 		return kerr.IsRetriable(err) || !isKafkaError(err), err
@@ -203,7 +211,7 @@ func (r *Reader) try(ctx context.Context, src slicecache.Source, do func(*Conn) 
 		r.forget(src.Topic)
 		return true, err
 	}
-	err = do(c)
+	err = do(ctx, c)
 	if err == nil || isKafkaError(err) || errors.Is(err, errThrottled) {
 		r.release(addr, c)
 	} else {
@@ -237,16 +245,16 @@ func (r *Reader) leader(ctx context.Context, src slicecache.Source) (string, err
 	r.mu.Lock()
 	l, ok := r.leaders[src.Topic]
 	r.mu.Unlock()
-	if !ok {
+	if !ok || !sameID(l.id, src.TopicID) {
 		topics, err := r.c.Topics(ctx, src.Topic)
 		if err != nil {
 			return "", err
 		}
 		t, found := topics[src.Topic]
-		if !found || t.ID != src.TopicID && src.TopicID != ([16]byte{}) {
+		if !found || !sameID(t.ID, src.TopicID) {
 			return "", fmt.Errorf("source %s: %w", src.Topic, kerr.UnknownTopicOrPartition)
 		}
-		l = leaders{by: t.Leaders}
+		l = leaders{id: t.ID, by: t.Leaders}
 		r.mu.Lock()
 		r.leaders[src.Topic] = l
 		r.mu.Unlock()
@@ -261,6 +269,13 @@ func (r *Reader) leader(ctx context.Context, src slicecache.Source) (string, err
 		return "", fmt.Errorf("source %s partition %d: %w", src.Topic, src.Partition, kerr.LeaderNotAvailable)
 	}
 	return addr, nil
+}
+
+// sameID reports whether two topic ids may be the same topic's: zero stands for
+// one that is not known (a cluster before Kafka 2.8, or in the middle of an
+// upgrade from it).
+func sameID(a, b [16]byte) bool {
+	return a == b || a == [16]byte{} || b == [16]byte{}
 }
 
 func (r *Reader) forget(topic string) {
@@ -301,11 +316,35 @@ func (r *Reader) release(addr string, c *Conn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.busy, c)
+	now := time.Now()
+	r.prune(now)
 	if r.closed || len(r.idle[addr]) >= maxIdle {
 		c.Close()
 		return
 	}
+	c.used = now
 	r.idle[addr] = append(r.idle[addr], c)
+}
+
+// prune closes connections that were idle for long, those to brokers that have
+// left included. r.mu is held.
+func (r *Reader) prune(now time.Time) {
+	if now.Sub(r.pruned) < idleFor/4 {
+		return
+	}
+	r.pruned = now
+	for addr, idle := range r.idle {
+		n := 0
+		for n < len(idle) && now.Sub(idle[n].used) > idleFor { // the oldest come first
+			idle[n].Close()
+			n++
+		}
+		if idle = slices.Delete(idle, 0, n); len(idle) == 0 {
+			delete(r.idle, addr)
+		} else {
+			r.idle[addr] = idle
+		}
+	}
 }
 
 func (r *Reader) drop(c *Conn) {

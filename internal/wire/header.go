@@ -132,3 +132,14 @@ func DecodeResponse(key, version int16, content []byte) (kmsg.Response, error) {
 	}
 	return resp, nil
 }
+
+// ResponseVersion returns the version of a response's content (correlation id
+// first) to a request of the given version: an ApiVersions response that
+// refuses the version asked for comes in version 0 (KIP-511).
+func ResponseVersion(key, version int16, content []byte) int16 {
+	const unsupportedVersion = 35
+	if key == APIVersions && len(content) >= 6 && binary.BigEndian.Uint16(content[4:]) == unsupportedVersion {
+		return 0
+	}
+	return version
+}

@@ -41,7 +41,7 @@ var opaque = map[int16]int16{
 var internal = map[int16]bool{
 	4: true, 5: true, 6: true, 7: true, // LeaderAndISR, StopReplica, UpdateMetadata, ControlledShutdown
 	52: true, 53: true, 54: true, 56: true, 58: true, 59: true, // quorum, AlterPartition, Envelope, FetchSnapshot
-	62: true, 63: true, 64: true, 67: true, 70: true, 73: true, 82: true, // broker and controller registration
+	62: true, 63: true, 67: true, 70: true, 73: true, 82: true, // broker and controller registration
 }
 
 // MaxVersion returns the highest version of an API that the gateway lets
