@@ -25,9 +25,6 @@ func (s *scene) deck() func(round int) {
 	}
 }
 
-// outage notes that clients may lose their connections from now on.
-func (s *scene) outage() { s.outages = append(s.outages, time.Now()) }
-
 // killGateway kills a gateway and starts it again, at once or 1-5 s later, on the same ports. In the meantime a member may die.
 func (s *scene) killGateway() {
 	s.Helper()
@@ -41,13 +38,11 @@ func (s *scene) killGateway() {
 	}
 	member := pause > 0 && s.random.IntN(3) == 0
 	s.say("kill gateway %d for %v", i+1, pause)
-	s.outage()
 	s.gates[i].Kill()
 	if member {
 		s.killMember()
 	}
 	s.pass(pause)
-	s.outage()
 	s.gates[i].Start(s)
 }
 
@@ -56,7 +51,6 @@ func (s *scene) loseGateway() {
 	s.Helper()
 	i := s.random.IntN(len(s.gates))
 	s.say("kill gateway %d for good", i+1)
-	s.outage()
 	s.gates[i].Kill()
 	s.gone[i] = true
 	for j := len(s.members) - 1; j >= 0; j-- {
@@ -114,7 +108,6 @@ func (s *scene) killBroker() {
 	pause := time.Duration(s.random.IntN(3000)) * time.Millisecond
 	member := s.random.IntN(3) == 0
 	s.say("kill broker %d for %v", node, pause)
-	s.outage()
 	s.kafka.Kill(s, node)
 	if member {
 		s.killMember()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ type member struct {
 	*harness.Process
 	kind      string
 	bootstrap string
+	id        string // its client id
 	name      string // in the ledger; "" until it printed something
 	read      int64  // bytes of its output that are taken
 	events    []event
@@ -91,50 +93,32 @@ func number(value string) int64 {
 	return v.N
 }
 
-// tellsLost says that a client prints "lost" whenever the group has dropped it; the others print "revoked" then too, or nothing.
-func (m *member) tellsLost() bool {
-	return m.kind == "franz-go" || m.kind == "confluent-kafka" || m.kind == "java"
-}
-
-// doubt is how long before it prints "lost" a member may have been outside of its group without knowing: an outage, its session, and the
-// longest pause of a client between two attempts to connect.
-const doubt = 30 * time.Second
-
-// spans are the times in which the member was outside of its group, or may have been. outages are the times at which gateways and brokers
-// were killed.
-func (m *member) spans(outages []time.Time) []harness.Span {
+// spans are the times in which the member was outside of its group, or may have been: frozen ones, and from the last moment at which the
+// cluster had it as a member (absences) to the next assignment after the one that it lost.
+func (m *member) spans(absences []time.Time) []harness.Span {
 	var out []harness.Span
 	for _, f := range m.freezes {
-		s := harness.Span{From: f.from, To: f.to.Add(24 * time.Hour), Surely: true}
-		knows := m.kind == "kafkajs" // joins again without a word
-		for _, e := range m.events {
-			switch {
-			case e.at.Before(f.to):
-			case e.name != "assigned":
-				knows = true
-			case knows && e.at.Before(s.To):
-				s.To = e.at
-			}
-		}
-		out = append(out, s)
+		out = append(out, harness.Span{From: f.from, To: m.back(f.to), Surely: true})
 	}
-	frozen := out
-	for _, e := range m.events {
-		explained := false
-		for _, f := range frozen {
-			explained = explained || !e.at.Before(f.From) && !e.at.After(f.To)
-		}
-		switch {
-		case explained || e.name == "assigned":
-		case e.name == "lost":
-			out = append(out, harness.Span{From: e.at.Add(-doubt), To: e.at})
-		case !m.tellsLost():
-			for _, o := range outages {
-				if d := e.at.Sub(o); d > 0 && d < doubt {
-					out = append(out, harness.Span{From: o, To: e.at})
-				}
-			}
+	for _, a := range absences {
+		if !slices.ContainsFunc(out, func(s harness.Span) bool { return !a.Before(s.From) && !a.After(s.To) }) {
+			out = append(out, harness.Span{From: a, To: m.back(a)})
 		}
 	}
 	return out
+}
+
+// back is when the member's next life in the group began.
+func (m *member) back(from time.Time) time.Time {
+	knows := m.kind == "kafkajs" // joins again without a word
+	for _, e := range m.events {
+		switch {
+		case e.at.Before(from):
+		case e.name != "assigned":
+			knows = true
+		case knows:
+			return e.at
+		}
+	}
+	return from.Add(24 * time.Hour)
 }

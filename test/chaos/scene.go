@@ -48,10 +48,10 @@ type scene struct {
 	random              *rand.Rand
 	members             []*member // alive
 	past                []*member // killed, or gone
-	outages             []time.Time
+	roll                *roll
 	loads               []*load
 	resuming            chan struct{} // closed when the broker that was killed last is up
-	caughtUp            func() error // of what reads out
+	caughtUp            func() error  // of what reads out
 	watching            func()
 	started             time.Time
 }
@@ -123,6 +123,7 @@ func open(t *testing.T, seed uint64, c setting) *scene {
 		c.program.prepare(s)
 	} else {
 		s.watching = harness.WatchCommitted(t, s.kafka.Bootstrap, s.group, s.source, s.ledger)
+		s.roll = call(t, s.admin, s.group)
 	}
 	for range c.members {
 		s.add()
@@ -166,6 +167,8 @@ func (s *scene) add() {
 		args = append(append(slices.Clone(s.program.args[1:]), args...), "--out", s.out)
 	} else {
 		m.kind = s.kinds[s.random.IntN(len(s.kinds))]
+		m.id = fmt.Sprintf("member-%d", len(s.members)+len(s.past))
+		args = append(args, "--client-id", m.id)
 		if s.assignor != "" {
 			args = append(args, "--assignor", s.assignor)
 		}
@@ -307,7 +310,7 @@ func (s *scene) finish() {
 	s.judge()
 }
 
-// behind says where the group's offset on the source, as the cluster has it, is not the log end.
+// behind says where the group's offset on the source, as the cluster has it, is not the log end: without a gateway, the end of its records.
 func (s *scene) behind() string {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -323,8 +326,12 @@ func (s *scene) behind() string {
 	if err != nil {
 		return err.Error()
 	}
+	records := s.ledger.Ends(s.source)
 	var late []string
 	for p, end := range ends[s.source] {
+		if len(s.gates) == 0 {
+			end.Offset = records[p]
+		}
 		if o, _ := offsets.Lookup(s.source, p); end.Offset > 0 && o.At != end.Offset {
 			late = append(late, fmt.Sprintf("partition %d: stable offset %d (%q), log end %d", p, o.At, o.Metadata, end.Offset))
 		}
@@ -340,7 +347,10 @@ func (s *scene) judge() {
 		s.watching()
 	}
 	for _, m := range append(slices.Clone(s.past), s.members...) {
-		for _, span := range m.spans(s.outages) {
+		if s.program != nil {
+			break
+		}
+		for _, span := range m.spans(s.roll.absences(m.id)) {
 			s.say("%s was outside of its group: %s to %s, surely %v", m.name, span.From.Format("05.000"), span.To.Format("05.000"), span.Surely)
 			s.ledger.Outside(m.name, span)
 		}

@@ -26,6 +26,9 @@ func main() {
 	if k.Assignor == "range" {
 		opts = append(opts, kgo.Balancers(kgo.RangeBalancer()))
 	}
+	if k.ClientID != "" {
+		opts = append(opts, kgo.ClientID(k.ClientID))
+	}
 	if k.ReadCommitted() {
 		opts = append(opts, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	}

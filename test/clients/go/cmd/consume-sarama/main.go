@@ -62,6 +62,9 @@ func main() {
 	c.Consumer.Group.Session.Timeout = k.Session
 	c.Consumer.Group.Heartbeat.Interval = k.Session / 6
 	c.Consumer.Return.Errors = true
+	if k.ClientID != "" {
+		c.ClientID = k.ClientID
+	}
 	if k.ReadCommitted() {
 		c.Consumer.IsolationLevel = sarama.ReadCommitted
 	}
