@@ -250,6 +250,15 @@ func (c *conn) rewriteMetadata(r *kmsg.MetadataResponse) {
 			}
 		}
 	}
+	var named []string
+	for _, ref := range refs {
+		if c.gw.views.Name(ref.name) != nil {
+			named = append(named, ref.name)
+		}
+	}
+	if err := c.gw.views.freshen(c.ctx, named); err != nil {
+		c.gw.log.Warn("looking at the topics of views that a client asks about", "cause", err)
+	}
 	for i := range r.Topics {
 		if t := &r.Topics[i]; t.Topic != nil && t.ErrorCode == 0 {
 			c.viewMetadata(t)
@@ -260,6 +269,14 @@ func (c *conn) rewriteMetadata(r *kmsg.MetadataResponse) {
 // viewMetadata adjusts and learns from the metadata of one topic.
 func (c *conn) viewMetadata(t *kmsg.MetadataResponseTopic) {
 	v := c.gw.views
+	none := [16]byte{}
+	if w := v.Name(*t.Topic); w != nil && w.BackingID != none && t.TopicID != none && t.TopicID != w.BackingID {
+		// One of the two has just been made anew, and a client must not get the
+		// old one's id: it asks again, after a new look.
+		v.looked.Delete(*t.Topic)
+		t.ErrorCode, t.Partitions = kerr.LeaderNotAvailable.Code, nil
+		return
+	}
 	v.learn(*t.Topic, t.TopicID, int32(len(t.Partitions)))
 	if w := v.Name(*t.Topic); w != nil && w.SourcePartitions == 0 {
 		t.ErrorCode, t.Partitions = kerr.UnknownTopicOrPartition.Code, nil

@@ -50,6 +50,8 @@ type views struct {
 	// wake makes watch look at once.
 	wake chan struct{}
 
+	looked sync.Map // name -> time.Time of the last look at the view's topics
+
 	mu       sync.RWMutex
 	log      *view.Log
 	byName   map[string]*View

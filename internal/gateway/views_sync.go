@@ -90,11 +90,13 @@ func (v *views) look(ctx context.Context, names []string) error {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	now := time.Now()
 	for _, n := range names {
 		w := v.byName[n]
 		if w == nil {
 			continue
 		}
+		v.looked.Store(n, now)
 		next := *w
 		backing, source := topics[n], topics[w.Source]
 		next.Backing, next.SourcePartitions = backing.Partitions, source.Partitions
@@ -158,6 +160,41 @@ func (v *views) refresh(ctx context.Context) error {
 	for _, w := range v.All() {
 		if err := v.follow(ctx, w); err != nil {
 			errs = append(errs, fmt.Errorf("view %s: %w", w.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// freshFor is how old a look at a view's topics may be when a client is told
+// about the view.
+const freshFor = 100 * time.Millisecond
+
+// freshen looks at views that a client asks about, where that was not done just
+// now. Without it, a client that comes soon after the source was deleted and
+// made anew would get the id of a backing topic that is about to go, and some
+// never take another one.
+func (v *views) freshen(ctx context.Context, names []string) error {
+	old := func() (out []string) {
+		for _, n := range names {
+			if at, ok := v.looked.Load(n); v.Name(n) != nil && (!ok || time.Since(at.(time.Time)) > freshFor) {
+				out = append(out, n)
+			}
+		}
+		return out
+	}
+	if len(old()) == 0 {
+		return nil
+	}
+	v.working.Lock()
+	defer v.working.Unlock()
+	stale := old()
+	if err := v.look(ctx, stale); err != nil {
+		return err
+	}
+	var errs []error
+	for _, n := range stale {
+		if w := v.Name(n); w != nil {
+			errs = append(errs, v.follow(ctx, w))
 		}
 	}
 	return errors.Join(errs...)

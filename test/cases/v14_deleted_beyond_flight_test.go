@@ -105,12 +105,13 @@ func deletedBeyondFlight(t *testing.T, e engine, del func(*testing.T, engine, st
 	// Small segments, so that retention has something to delete.
 	source, view := e.source(t, 1, 4, "segment.bytes", "1048576", "file.delete.delay.ms", "0")
 	group, l, work := harness.Name(t, "group"), harness.NewLedger(), newHeld()
-	harness.Produce(t, e.kafka, l, harness.Production{Topic: source, Records: before, Keys: 100, Batch: 50})
 	for i := range 2 {
 		c := e.consumer(group, fmt.Sprintf("member-%d", i), view)
 		c.Handle, c.Session = work.handle, 20*time.Second
 		harness.Consume(t, l, c)
 	}
+	awaitMembers(t, e.gateway.Bootstrap, group, view, 2, 4, 20*time.Second)
+	harness.Produce(t, e.kafka, l, harness.Production{Topic: source, Records: before, Keys: 100, Batch: 50})
 	open := sync.OnceFunc(func() { close(work.gate) })
 	t.Cleanup(open)
 	await(t, 20*time.Second, func() string {
