@@ -3,12 +3,14 @@ package gateway
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -58,6 +60,10 @@ type conn struct {
 	software    string // from ApiVersions, e.g. apache-kafka-java
 	peer        string // the client's IP address
 	auth        authCache
+	held        int64 // of gw.requestMemory
+	upBy        writeDeadline
+
+	clientBy writeDeadline // of whoever writes to the client
 }
 
 // pending is a request that was sent upstream and has no response yet.
@@ -75,7 +81,11 @@ var errDone = errors.New("gateway: done")
 
 func (c *conn) serve() {
 	defer c.close()
-	err := c.readRequests()
+	defer c.releaseContent()
+	err := c.handshake()
+	if err == nil {
+		err = c.readRequests()
+	}
 	if err == nil || errors.Is(err, errDone) || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || c.ctx.Err() != nil {
 		return
 	}
@@ -85,7 +95,12 @@ func (c *conn) serve() {
 
 // cureFor says what an operator can do about an error of a connection.
 func cureFor(err error) string {
+	var notTLS tls.RecordHeaderError
 	switch {
+	case errors.As(err, &notTLS):
+		return "the client does not speak TLS: set security.protocol=SSL or SASL_SSL in the client"
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return "none needed if the client went away; it stopped in the middle of a request, or does not read"
 	case errors.Is(err, wire.ErrTLSHello):
 		return "the client speaks TLS: configure tls on this gateway or security.protocol=PLAINTEXT/SASL_PLAINTEXT in the client"
 	case errors.Is(err, wire.ErrHTTP):
@@ -208,7 +223,9 @@ func (c *conn) roundTrip(ctx context.Context, req kmsg.Request) (kmsg.Response, 
 	if err := c.push(pending{correlation: c.correlation, key: req.Key(), version: req.GetVersion(), deliver: got}); err != nil {
 		return nil, err
 	}
-	if _, err := c.up.Write(wire.AppendRequest(nil, c.correlation, c.clientID, req)); err != nil {
+	frame := wire.AppendRequest(nil, c.correlation, c.clientID, req)
+	c.toBroker(len(frame))
+	if _, err := c.up.Write(frame); err != nil {
 		return nil, fmt.Errorf("%w: %w", errDone, err)
 	}
 	select {
@@ -253,7 +270,9 @@ func (c *conn) setVersion(ctx context.Context, req kmsg.Request, limit int16) er
 
 // answer writes a response of the gateway's own. Only handlers, after barrier.
 func (c *conn) answer(correlationID int32, resp kmsg.Response) error {
-	_, err := c.client.Write(wire.AppendResponse(nil, correlationID, resp))
+	frame := wire.AppendResponse(nil, correlationID, resp)
+	c.toClient(len(frame))
+	_, err := c.client.Write(frame)
 	return err
 }
 
@@ -266,6 +285,7 @@ func (c *conn) request(h wire.Header, frame []byte, p pending) error {
 	if err := c.push(p); err != nil {
 		return err
 	}
+	c.toBroker(len(frame))
 	_, err := c.up.Write(frame)
 	return err
 }

@@ -79,7 +79,7 @@ func (c *conn) handleFetch(ctx context.Context, req *kmsg.FetchRequest) (kmsg.Re
 	if err != nil {
 		return nil, err
 	}
-	wait := time.Duration(max(req.MaxWaitMillis, 0)) * time.Millisecond
+	wait := min(time.Duration(max(req.MaxWaitMillis, 0))*time.Millisecond, longestPoll)
 	for i := range parts {
 		if parts[i].code != 0 {
 			wait = 0 // as a broker: an error is answered at once

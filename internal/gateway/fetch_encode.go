@@ -122,15 +122,8 @@ func (c *conn) writeFetch(req *kmsg.FetchRequest, parts []fetchPart, results []s
 	w.flush()
 	head := w.bufs[0]
 	binary.BigEndian.PutUint32(head, uint32(w.size-4))
-	if tcp, ok := c.client.(*net.TCPConn); ok {
-		_, err := w.bufs.WriteTo(tcp)
-		return err
-	}
-	all := make([]byte, 0, w.size)
-	for _, b := range w.bufs {
-		all = append(all, b...)
-	}
-	_, err := c.client.Write(all)
+	c.toClient(w.size)
+	_, err := w.bufs.WriteTo(c.client) // writev on plain TCP, one write after the other with TLS
 	return err
 }
 

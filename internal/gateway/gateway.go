@@ -11,6 +11,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +34,8 @@ type Gateway struct {
 	isolations  isolations
 	compressors *compressors
 
+	requestMemory requestMemory
+
 	ctx      context.Context // ends when Shutdown gives up waiting
 	cancel   context.CancelFunc
 	drainCtx context.Context // ends when Shutdown begins: long polls answer
@@ -52,10 +55,11 @@ type Gateway struct {
 // not the life of the gateway.
 func Start(ctx context.Context, cfg Config) (*Gateway, error) {
 	cfg.Limits.defaults()
+	cfg.Advertise = strings.TrimSuffix(strings.TrimPrefix(cfg.Advertise, "["), "]") // an IPv6 address as in a URL
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	g := &Gateway{cfg: cfg, log: cfg.Log, metrics: newMetrics(), compressors: newCompressors(cfg.Compression), conns: make(map[*conn]struct{})}
+	g := &Gateway{cfg: cfg, log: cfg.Log, metrics: newMetrics(), compressors: newCompressors(cfg.Compression), requestMemory: newRequestMemory(), conns: make(map[*conn]struct{})}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.drainCtx, g.drain = context.WithCancel(g.ctx)
 	g.ports = &ports{gw: g, bad: make(map[int32]string)}

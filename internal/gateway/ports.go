@@ -22,6 +22,8 @@ type ports struct {
 	mu   sync.Mutex
 	open map[int32]net.Listener // by broker
 	bad  map[int32]string       // last error, so that it is logged once
+
+	closed bool
 }
 
 // listen opens the bootstrap port and the ports of the brokers that are known.
@@ -39,7 +41,9 @@ func (p *ports) listen(ctx context.Context, brokers []int32) error {
 		if err = p.listenAll(ctx, want, brokers); err == nil || want != 0 || attempt == 50 {
 			return err
 		}
-		p.close()
+		p.mu.Lock()
+		p.closeLocked() // another process has the port of a broker: try others
+		p.mu.Unlock()
 	}
 }
 
@@ -90,7 +94,7 @@ func (p *ports) ensure(ctx context.Context, id int32) (int32, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, ok := p.open[id]; ok {
+	if _, ok := p.open[id]; ok || p.closed {
 		return int32(port), nil
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(p.host, strconv.Itoa(port)))
@@ -114,9 +118,15 @@ func (p *ports) complain(id int32, err error) {
 	}
 }
 
+// close closes every listener for good.
 func (p *ports) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.closed = true
+	p.closeLocked()
+}
+
+func (p *ports) closeLocked() {
 	for _, l := range p.open {
 		_ = l.Close()
 	}

@@ -13,7 +13,7 @@ import (
 // The request passes as bytes, unless its first topic is a view: then it is
 // decoded, the view's part is refused with POLICY_VIOLATION and a text (every
 // producer fails at once and readably), and the rest goes on. A view behind
-// another topic is refused by the cluster (max.message.bytes of its backing
+// another topic, or in a very large request, is refused by the cluster (max.message.bytes of its backing
 // topic) and the answer is rewritten; what is small enough to get in is never
 // shown to anyone. Response: node endpoints (v10+) become the gateway's.
 // Acks 0 has no response.
@@ -33,7 +33,7 @@ func (c *conn) produce(h wire.Header, size int) error {
 		return fmt.Errorf("%w: Produce without acks", wire.ErrHeader)
 	}
 	if p.HasTopic {
-		if err := c.gw.views.resolve(c.ctx, topicRef{name: p.Topic, id: p.TopicID}); err == nil && c.gw.views.Topic(p.Topic, p.TopicID) != nil {
+		if err := c.gw.views.resolve(c.ctx, topicRef{name: p.Topic, id: p.TopicID}); err == nil && c.gw.views.Topic(p.Topic, p.TopicID) != nil && size <= maxDecoded {
 			return c.refuseProduce(h, size, p.Acks)
 		}
 	}
@@ -42,13 +42,7 @@ func (c *conn) produce(h wire.Header, size int) error {
 
 // refuseProduce answers a Produce request that names a view.
 func (c *conn) refuseProduce(h wire.Header, size int, acks int16) error {
-	if size > c.gw.cfg.Limits.FrameBytes {
-		return wire.ErrFrameSize
-	}
-	if _, err := c.cr.Discard(4); err != nil {
-		return err
-	}
-	content, err := wire.ReadContent(c.cr, size)
+	content, err := c.content(size)
 	if err != nil {
 		return err
 	}
@@ -103,7 +97,9 @@ func (c *conn) sendUnanswered(h wire.Header, req kmsg.Request) error {
 	if err := c.connectUpstream(); err != nil {
 		return err
 	}
-	_, err := c.up.Write(wire.AppendRequest(nil, h.CorrelationID, h.ClientID, req))
+	frame := wire.AppendRequest(nil, h.CorrelationID, h.ClientID, req)
+	c.toBroker(len(frame))
+	_, err := c.up.Write(frame)
 	return err
 }
 

@@ -27,6 +27,7 @@ func (c *conn) readRequests() error {
 		if err := c.route(h, size); err != nil {
 			return err
 		}
+		c.releaseContent()
 	}
 }
 
@@ -71,6 +72,7 @@ func (c *conn) peekHeader() (wire.Header, int, error) {
 		return wire.Header{}, 0, err
 	}
 	size := int(n)
+	c.expect(4 + size)
 	for _, want := range []int{min(size, 256), min(size, bufferSize-4)} {
 		buf, err := c.cr.Peek(4 + want)
 		if err != nil {
@@ -87,21 +89,6 @@ func (c *conn) peekHeader() (wire.Header, int, error) {
 	return wire.Header{}, 0, wire.ErrHeader
 }
 
-// content consumes the frame whose header was peeked.
-func (c *conn) content(size int) ([]byte, error) {
-	if size > maxDecoded {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d for a request that the gateway decodes", wire.ErrFrameSize, size, maxDecoded)
-	}
-	if _, err := c.cr.Discard(4); err != nil {
-		return nil, err
-	}
-	return wire.ReadContent(c.cr, size)
-}
-
-// maxDecoded bounds the requests that the gateway decodes; all but Produce,
-// which passes as bytes, are far smaller.
-const maxDecoded = 32 << 20
-
 // forward passes the frame whose header was peeked on as bytes.
 func (c *conn) forward(h wire.Header, size int, p pending, answered bool) error {
 	if err := c.connectUpstream(); err != nil {
@@ -113,6 +100,7 @@ func (c *conn) forward(h wire.Header, size int, p pending, answered bool) error 
 			return err
 		}
 	}
+	c.toBroker(size)
 	return c.copyBytes(c.up, c.cr, c.client, 4+size)
 }
 
@@ -169,6 +157,9 @@ func (c *conn) readResponses() error {
 		}
 		if p.correlation != correlation || size < 4 {
 			return fmt.Errorf("gateway: response %d of %d bytes where %d was due", correlation, size, p.correlation)
+		}
+		if p.deliver == nil {
+			c.toClient(size)
 		}
 		if err := c.respond(p, size); err != nil {
 			return err

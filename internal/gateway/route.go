@@ -63,6 +63,7 @@ func (c *conn) route(h wire.Header, size int) error {
 	if err != nil {
 		return err
 	}
+	c.decoded(size)
 	owned, err := a.owns(c, req)
 	if err != nil {
 		return err
@@ -78,19 +79,18 @@ func (c *conn) route(h wire.Header, size int) error {
 
 // own answers a request in the gateway, after all responses before it.
 func (c *conn) own(a *api, h wire.Header, req kmsg.Request) error {
-	if err := c.barrier(); err != nil {
-		return err
-	}
-	c.answering = h.CorrelationID
-	resp, err := a.handle(c, c.ctx, req)
-	if err != nil {
-		return err
-	}
-	if resp == nil {
-		return nil
-	}
-	resp.SetVersion(h.Version)
-	return c.answer(h.CorrelationID, resp)
+	return c.within(c.ctx, func(ctx context.Context) error {
+		if err := c.barrier(); err != nil {
+			return err
+		}
+		c.answering = h.CorrelationID
+		resp, err := a.handle(c, ctx, req)
+		if err != nil || resp == nil {
+			return err
+		}
+		resp.SetVersion(h.Version)
+		return c.answer(h.CorrelationID, resp)
+	})
 }
 
 // typed adapts a handler of one request type to api.handle.
