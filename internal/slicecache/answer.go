@@ -99,6 +99,7 @@ func (r *reader) finish(l *load, f Fetched, end int64, done []*sliced) *load {
 			r.p.mu.Unlock()
 		}
 		r.raws = append(r.raws, a)
+		l.kept = true
 		victims = r.c.budget.add(&a.entry)
 	}
 	var carried []*waiter

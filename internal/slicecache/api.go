@@ -32,6 +32,9 @@ type Fetched struct {
 	HighWatermark    int64
 	LastStableOffset int64
 	LogStart         int64
+	// Free, where it is not nil, takes Raw back for another answer. It is called at most once, when nothing refers to Raw any more;
+	// where Raw is kept for longer it is not called at all.
+	Free func()
 }
 
 // Config bounds a Cache. Zero fields get their defaults.

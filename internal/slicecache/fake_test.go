@@ -1,6 +1,7 @@
 package slicecache
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -176,6 +177,12 @@ func (l *fakeLog) Fetch(ctx context.Context, _ Source, offset int64, readCommitt
 		if hang := l.hang; !hang && (err != nil || len(f.Raw) > 0 || last) {
 			l.bytes.Add(int64(len(f.Raw)))
 			l.mu.Unlock()
+			f.Raw = bytes.Clone(f.Raw)
+			f.Free = func() { // whoever still uses it will see nonsense
+				for i := range f.Raw {
+					f.Raw[i] = 0xee
+				}
+			}
 			return f, err
 		}
 		changed := l.changed

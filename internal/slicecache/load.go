@@ -23,6 +23,7 @@ type load struct {
 	end     int64         // the offset after what it brought, 0: not known yet
 	want    []*sliced     // to split for, besides the waiters'
 	waiters []*waiter
+	kept    bool // its answer stays in memory for other slicings
 }
 
 // waiter is a fetch of one slice that may wait for a load.
@@ -229,7 +230,11 @@ func (r *reader) step(l *load) *load {
 			return nil
 		}
 	}
-	return r.finish(l, f, end, want)
+	next := r.finish(l, f, end, want)
+	if f.Free != nil && !l.kept {
+		f.Free()
+	}
+	return next
 }
 
 func (l *load) wants(sl *sliced) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/tandem-kafka/tandem/internal/wire"
@@ -29,6 +30,7 @@ type Conn struct {
 	clientID string
 	next     int32
 	out      []byte
+	body     []byte // of the last response where it can be recycled, see takeBody
 	versions map[int16][2]int16
 	used     time.Time // when the reader's pool got it back
 }
@@ -169,16 +171,44 @@ func (c *Conn) RoundTrip(ctx context.Context, req kmsg.Request) (resp kmsg.Respo
 	return wire.DecodeResponse(req.Key(), wire.ResponseVersion(req.Key(), req.GetVersion(), content), content)
 }
 
-// content reads a response. Loads of records, a little over 1 MiB each, are read into one allocation: the steps in which
-// wire.ReadContent grows would copy most of them once more.
+// Bodies of this size are recycled where the reader gives them back. Making one costs more than filling it: the memory is new each
+// time, has to be cleared, and drives the garbage collector.
+const (
+	recycledFrom = 256 << 10
+	recycledTo   = 4 << 20
+)
+
+var bodies sync.Pool // of *[]byte
+
+// content reads a response in one allocation, unless it is so large that memory shall follow the bytes that really arrive.
 func (c *Conn) content(size int) ([]byte, error) {
-	const atOnce = 4 << 20
-	if size > atOnce {
+	c.body = nil
+	if size > recycledTo {
 		return wire.ReadContent(c.r, size)
 	}
-	buf := make([]byte, size)
+	var buf []byte
+	if size >= recycledFrom {
+		if b, _ := bodies.Get().(*[]byte); b != nil && cap(*b) >= size {
+			buf = (*b)[:size]
+		} else {
+			buf = make([]byte, size, size+size/8) // the next one may be a little larger
+		}
+		c.body = buf
+	} else {
+		buf = make([]byte, size)
+	}
 	_, err := io.ReadFull(c.r, buf)
 	return buf, err
+}
+
+// takeBody returns a function that recycles the body of the last response, or nil. The body belongs to the caller until then.
+func (c *Conn) takeBody() func() {
+	body := c.body
+	c.body = nil
+	if body == nil {
+		return nil
+	}
+	return func() { bodies.Put(&body) }
 }
 
 // Close closes the connection.

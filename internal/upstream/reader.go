@@ -89,7 +89,7 @@ func (r *Reader) Fetch(ctx context.Context, src slicecache.Source, offset int64,
 		if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
 			return err
 		}
-		out = slicecache.Fetched{Raw: p.RecordBatches, HighWatermark: p.HighWatermark, LastStableOffset: p.LastStableOffset, LogStart: p.LogStartOffset}
+		out = slicecache.Fetched{Raw: p.RecordBatches, HighWatermark: p.HighWatermark, LastStableOffset: p.LastStableOffset, LogStart: p.LogStartOffset, Free: c.takeBody()}
 		for _, a := range p.AbortedTransactions {
 			out.Aborted = append(out.Aborted, split.Aborted{ProducerID: a.ProducerID, FirstOffset: a.FirstOffset})
 		}
