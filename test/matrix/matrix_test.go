@@ -83,5 +83,5 @@ func onKafka(t *testing.T, version string) Target {
 
 func embedded(t *testing.T) Target {
 	g := harness.StartGateway(t, harness.GatewayConfig{})
-	return Target{Gateway: g.Bootstrap, Kafka: g.Bootstrap, Partitions: 4}
+	return Target{Gateway: g.Bootstrap, Kafka: g.Bootstrap, Partitions: 4, NoStreams: true}
 }

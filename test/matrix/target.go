@@ -18,6 +18,7 @@ type Target struct {
 	Gateway    string // HOST:PORT list that the clients under test get
 	Kafka      string // HOST:PORT list of the cluster itself (on the embedded engine: the gateway)
 	Partitions int32  // of the source; Views when a real topic stands in a view's place
+	NoStreams  bool   // the engine lacks the Streams group protocol (KIP-1071)
 }
 
 // direct says that a real topic stands in the view's place.
