@@ -38,7 +38,7 @@ func (c *conn) mayRead(topics ...string) (int16, error) {
 		}
 	}
 	if len(ask) > 0 {
-		if err := c.askRead(now, ask); err != nil {
+		if err := c.askRead(now, ask, topics); err != nil {
 			return 0, err
 		}
 	}
@@ -50,7 +50,10 @@ func (c *conn) mayRead(topics ...string) (int16, error) {
 	return 0, nil
 }
 
-func (c *conn) askRead(now time.Time, topics []string) error {
+// maxAuth bounds what a connection remembers.
+const maxAuth = 10_000
+
+func (c *conn) askRead(now time.Time, topics, keep []string) error {
 	req := kmsg.NewPtrMetadataRequest()
 	req.AllowAutoTopicCreation = false
 	req.IncludeTopicAuthorizedOperations = true
@@ -69,8 +72,14 @@ func (c *conn) askRead(now time.Time, topics []string) error {
 	if err != nil {
 		return err
 	}
-	if c.auth == nil {
+	if c.auth == nil || len(c.auth)+len(topics) > maxAuth { // clients choose names
+		old := c.auth
 		c.auth = make(authCache)
+		for _, t := range keep {
+			if e, ok := old[t]; ok {
+				c.auth[t] = e
+			}
+		}
 	}
 	for _, t := range topics {
 		c.auth[t] = authEntry{code: kerr.UnknownTopicOrPartition.Code}

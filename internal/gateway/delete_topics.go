@@ -62,9 +62,12 @@ func deletedViews(c *conn, req *kmsg.DeleteTopicsRequest) []*View {
 func (g *Gateway) forgetView(name string) {
 	ctx, cancel := context.WithTimeout(g.ctx, 15*time.Second)
 	defer cancel()
-	g.views.working.Lock()
-	defer g.views.working.Unlock()
-	if err := g.views.forget(ctx, name); err != nil {
+	err := g.views.working.take(ctx)
+	if err == nil {
+		err = g.views.forget(ctx, name)
+		g.views.working.give()
+	}
+	if err != nil {
 		g.log.Warn("the backing topic of a view was deleted, but its definition could not be", "view", name, "cause", err, "cure", "tandem view delete "+name)
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tandem-kafka/tandem/internal/slicecache"
 	"github.com/tandem-kafka/tandem/internal/upstream"
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // Gateway is a running gateway.
@@ -47,7 +48,8 @@ type Gateway struct {
 	mu    sync.Mutex
 	conns map[*conn]struct{}
 
-	unreachable sync.Map // broker id -> time of the last log line
+	often   often           // what was logged lately
+	pending map[string]bool // views of the config file that wait for their source; Start's, then watch's
 }
 
 // Start connects to the cluster, loads the definitions, opens the ports, makes
@@ -80,21 +82,34 @@ func (g *Gateway) start(ctx context.Context) (err error) {
 	g.metrics.registerCache(g.cache)
 	g.groups = newGroups(g)
 	g.views = newViews(g)
-	if err := g.views.load(ctx); err != nil {
+	if err := g.loadViews(ctx); err != nil {
 		return fmt.Errorf("loading the definitions of views from %s: %w", upstream.DefinitionsTopic, err)
 	}
 	if err := g.ports.listen(ctx, slices.Sorted(maps.Keys(g.cluster.Brokers()))); err != nil {
 		return err
 	}
-	for _, name := range slices.Sorted(maps.Keys(g.cfg.Views)) {
-		v := g.cfg.Views[name]
-		if _, err := g.views.Create(ctx, name, v.Source, v.Partitions); err != nil {
-			return fmt.Errorf("view %s of the config file: %w", name, err)
-		}
+	if err := g.makeConfigured(ctx); err != nil {
+		return err
 	}
 	g.ports.serveAll()
 	g.wg.Go(g.watch)
 	return nil
+}
+
+// loadViews reads the definitions, and tries again while a cluster that has
+// just started has no leader for them.
+func (g *Gateway) loadViews(ctx context.Context) error {
+	for {
+		err := g.views.load(ctx)
+		if err == nil || errors.Is(err, kerr.TopicAuthorizationFailed) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 }
 
 // Addr is the bootstrap address to give to clients, HOST:PORT.
@@ -213,11 +228,9 @@ func (g *Gateway) dialFor(ctx context.Context, broker int32) (net.Conn, error) {
 
 // logUnreachable says once in a while that a broker cannot be dialled.
 func (g *Gateway) logUnreachable(broker int32, err error) {
-	now := time.Now()
-	if last, ok := g.unreachable.Load(broker); ok && now.Sub(last.(time.Time)) < 10*time.Second {
+	if !g.often.now(broker, 10*time.Second) {
 		return
 	}
-	g.unreachable.Store(broker, now)
 	g.log.Warn("a client asks for a broker that cannot be reached", "broker", broker, "cause", err, "cure", "none needed if the broker is restarting")
 }
 

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/tandem-kafka/tandem/internal/view"
@@ -39,24 +40,41 @@ func init() {
 			return false, nil
 		}),
 		handle: typed(func(c *conn, ctx context.Context, req *kmsg.DescribeTopicPartitionsRequest) (kmsg.Response, error) {
-			for _, t := range req.Topics {
-				if c.gw.views.wanted(t.Topic) {
-					_, _ = c.ensureView(ctx, t.Topic) // the broker's answer says that there is none
-				}
+			names := make([]string, len(req.Topics))
+			for i := range req.Topics {
+				names[i] = req.Topics[i].Topic
 			}
+			_, _ = c.ensureViews(ctx, names) // the broker's answer says where there is none
 			return c.roundTrip(ctx, req)
 		}),
 	})
 }
 
 // wanted reports whether asking for a topic of this name may have to make a
-// view: it looks like one, and is none that is known and backed.
+// view: it is one without a topic, or one of the config file that is not there
+// yet, or looks like one.
 func (v *views) wanted(name string) bool {
-	if _, _, ok := view.ParseName(name); !ok {
-		return false
+	if w := v.Name(name); w != nil {
+		return w.Backing == 0
 	}
-	w := v.Name(name)
-	return w == nil || w.Backing == 0
+	if _, ok := v.configured[name]; ok {
+		return true
+	}
+	_, _, ok := view.ParseName(name)
+	return ok && len(name) <= maxTopicName
+}
+
+// plan returns the source and the partitions that a view of this name has, or
+// would have, and whether a client may make it by asking.
+func (v *views) plan(name string, autoCreate bool) (source string, partitions int32, may bool) {
+	if w := v.Name(name); w != nil {
+		return w.Source, w.Partitions, true
+	}
+	if c, ok := v.configured[name]; ok {
+		return c.Source, c.Partitions, true
+	}
+	source, partitions, _ = view.ParseName(name)
+	return source, partitions, autoCreate
 }
 
 func metadataOwns(c *conn, req *kmsg.MetadataRequest) (bool, error) {
@@ -68,56 +86,98 @@ func metadataOwns(c *conn, req *kmsg.MetadataRequest) (bool, error) {
 	return false, nil
 }
 
-// ensureView makes the view that a name of the form SOURCE.viewN asks for. It
-// returns nil, 0 where the name is an ordinary topic's, and a Kafka error code
-// where the name cannot be a view.
-func (c *conn) ensureView(ctx context.Context, name string) (*View, int16) {
-	source, partitions, ok := view.ParseName(name)
-	if !ok {
-		return nil, 0
-	}
+// ensureViews makes the views among the names that are wanted and may be made.
+// It returns those that are there now, and an error code for each name that
+// must not go to the cluster, which might make an ordinary topic of it.
+func (c *conn) ensureViews(ctx context.Context, names []string) (made []string, refused map[string]int16) {
 	v := c.gw.views
-	if err := v.resolve(ctx, topicRef{name: name}); err != nil {
-		c.gw.log.Warn("a view could not be looked up", "view", name, "cause", err)
-		return nil, kerr.LeaderNotAvailable.Code
+	refused = make(map[string]int16)
+	var wanted []string
+	refs := make([]topicRef, 0, len(names))
+	for _, n := range names {
+		if v.wanted(n) {
+			wanted, refs = append(wanted, n), append(refs, topicRef{name: n})
+		}
 	}
-	if w := v.Name(name); w != nil && w.Backing > 0 {
-		return w, 0
+	refuse := func(names []string, cause error) ([]string, map[string]int16) {
+		for _, n := range names {
+			refused[n] = kerr.LeaderNotAvailable.Code // clients ask again
+		}
+		if len(names) > 0 && c.gw.often.now("views could not be looked up", 10*time.Second) {
+			c.gw.log.Warn("views could not be looked up", "first", names[0], "cause", cause)
+		}
+		return made, refused
 	}
-	topics, err := c.gw.cluster.Topics(ctx, name, source)
+	if len(wanted) == 0 {
+		return nil, refused
+	}
+	if err := v.resolve(ctx, refs...); err != nil {
+		return refuse(wanted, err)
+	}
+	ask := slices.Clone(wanted)
+	for _, n := range wanted {
+		source, _, _ := v.plan(n, true)
+		ask = append(ask, source)
+	}
+	slices.Sort(ask)
+	topics, err := c.gw.cluster.Topics(ctx, slices.Compact(ask)...)
 	if err != nil {
-		return nil, kerr.LeaderNotAvailable.Code
+		return refuse(wanted, err)
 	}
-	if t, ok := topics[name]; ok && t.Partitions > 0 && v.Name(name) == nil {
-		return nil, 0 // a real topic that happens to have such a name
+	var plans []string
+	var sources []string
+	for _, n := range wanted {
+		w := v.Name(n)
+		if w != nil && w.Backing > 0 {
+			made = append(made, n)
+			continue
+		}
+		if w == nil && topics[n].Partitions > 0 {
+			continue // a real topic that happens to have such a name
+		}
+		source, _, may := v.plan(n, c.gw.cfg.AutoCreate)
+		if !may {
+			refused[n] = kerr.UnknownTopicOrPartition.Code
+			continue
+		}
+		plans, sources = append(plans, n), append(sources, source)
 	}
-	if _, ok := topics[source]; !ok {
-		return nil, kerr.UnknownTopicOrPartition.Code
+	// Asked before it is said whether the source exists: who may not know is not told.
+	if _, err := c.mayRead(sources...); err != nil {
+		return refuse(plans, err)
 	}
-	if v.Name(name) == nil && !c.gw.cfg.AutoCreate {
-		return nil, kerr.UnknownTopicOrPartition.Code
+	for i, n := range plans {
+		code := c.auth[sources[i]].code
+		if code == 0 {
+			code = c.makeView(ctx, n)
+		}
+		if code != 0 {
+			refused[n] = code
+			continue
+		}
+		made = append(made, n)
 	}
-	code, err := c.mayRead(source)
-	if err != nil {
-		return nil, kerr.LeaderNotAvailable.Code
-	}
-	if code != 0 {
-		return nil, code
-	}
-	w, err := v.Create(ctx, name, source, partitions)
+	return made, refused
+}
+
+// makeView makes one view, for a client that may read its source.
+func (c *conn) makeView(ctx context.Context, name string) int16 {
+	source, partitions, _ := c.gw.views.plan(name, true)
+	_, err := c.gw.views.Create(ctx, name, source, partitions)
 	switch {
 	case err == nil:
-		return w, 0
+		return 0
 	case errors.Is(err, errNoSource):
-		return nil, kerr.UnknownTopicOrPartition.Code
-	case isKafka(err):
-		c.gw.metrics.viewErrors.Inc()
-		c.gw.complainView(name, err)
-		return nil, kerr.LeaderNotAvailable.Code // retriable: the cause may pass
+		return kerr.UnknownTopicOrPartition.Code
 	}
 	c.gw.metrics.viewErrors.Inc()
-	c.gw.complainView(name, err)
-	return nil, kerr.InvalidTopicException.Code
+	if c.gw.often.now("view "+name, time.Minute) { // some clients ask many times a second
+		c.gw.log.Warn("a client asked for a view that cannot be made", "view", name, "cause", err)
+	}
+	if isKafka(err) {
+		return kerr.LeaderNotAvailable.Code // retriable: the cause may pass
+	}
+	return kerr.InvalidTopicException.Code
 }
 
 // isKafka reports whether the cluster said no, or did not answer, rather than
@@ -127,30 +187,19 @@ func isKafka(err error) bool {
 	return errors.As(err, &ke) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// complainView logs the reason of a refused view, once a minute per view: some
-// clients ask many times a second.
-func (g *Gateway) complainView(name string, err error) {
-	now := time.Now()
-	if last, ok := g.unreachable.Load(name); ok && now.Sub(last.(time.Time)) < time.Minute {
-		return
-	}
-	g.unreachable.Store(name, now)
-	g.log.Warn("a client asked for a view that cannot be made", "view", name, "cause", err)
-}
-
 func (c *conn) handleMetadata(ctx context.Context, req *kmsg.MetadataRequest) (kmsg.Response, error) {
-	refused := map[string]int16{}
-	var made []string
+	var names []string
+	for _, t := range req.Topics {
+		if t.Topic != nil {
+			names = append(names, *t.Topic)
+		}
+	}
+	made, refused := c.ensureViews(ctx, names)
 	kept := req.Topics[:0:0]
 	for _, t := range req.Topics {
-		if t.Topic != nil && c.gw.views.wanted(*t.Topic) {
-			w, code := c.ensureView(ctx, *t.Topic)
-			if code != 0 {
-				refused[*t.Topic] = code
+		if t.Topic != nil {
+			if _, ok := refused[*t.Topic]; ok {
 				continue
-			}
-			if w != nil {
-				made = append(made, w.Name)
 			}
 		}
 		kept = append(kept, t)
@@ -189,12 +238,9 @@ func (c *conn) holdBack(ctx context.Context, refused map[string]int16) {
 func (c *conn) askMetadata(ctx context.Context, req *kmsg.MetadataRequest, topics []kmsg.MetadataRequestTopic, made []string) (*kmsg.MetadataResponse, error) {
 	ask := *req
 	ask.Topics = topics
-	if topics == nil {
+	if len(topics) == 0 {
 		ask.Topics = []kmsg.MetadataRequestTopic{} // none, not all
-		if req.Version == 0 {
-			// In version 0 an empty list means all topics.
-			ask.Topics = append(ask.Topics, req.Topics...)
-		}
+		ask.Version = max(ask.Version, 1)          // in version 0 an empty list means all
 	}
 	for attempt := 0; ; attempt++ {
 		resp, err := c.roundTrip(ctx, &ask)
@@ -237,15 +283,17 @@ func (c *conn) rewriteMetadata(r *kmsg.MetadataResponse) {
 	refs := make([]topicRef, 0, len(r.Topics))
 	for i := range r.Topics {
 		if t := &r.Topics[i]; t.Topic != nil && t.ErrorCode == 0 {
-			refs = append(refs, topicRef{name: *t.Topic})
+			refs = append(refs, topicRef{name: *t.Topic, id: t.TopicID})
 		}
 	}
 	if err := c.gw.views.resolve(c.ctx, refs...); err != nil {
 		// Without knowing whether it is a view, a topic must not be shown: the
 		// client would read the empty topic.
-		c.gw.log.Warn("topics are held back from a client", "cause", err)
+		if c.gw.often.now("topics held back", 10*time.Second) {
+			c.gw.log.Warn("topics are held back from clients", "cause", err, "cure", "see whether the cluster answers")
+		}
 		for i := range r.Topics {
-			if t := &r.Topics[i]; t.Topic != nil && !c.gw.views.seen(*t.Topic, [16]byte{}) {
+			if t := &r.Topics[i]; t.Topic != nil && !c.gw.views.seen(*t.Topic, t.TopicID) {
 				t.ErrorCode, t.Partitions = kerr.LeaderNotAvailable.Code, nil
 			}
 		}
@@ -256,7 +304,7 @@ func (c *conn) rewriteMetadata(r *kmsg.MetadataResponse) {
 			named = append(named, ref.name)
 		}
 	}
-	if err := c.gw.views.freshen(c.ctx, named); err != nil {
+	if err := c.gw.views.freshen(c.ctx, named); err != nil && c.gw.often.now("freshen", 10*time.Second) {
 		c.gw.log.Warn("looking at the topics of views that a client asks about", "cause", err)
 	}
 	for i := range r.Topics {

@@ -20,11 +20,15 @@ func init() {
 	register(wire.OffsetForLeaderEpoch, &api{
 		decode: true,
 		owns: typedOwns(func(c *conn, req *kmsg.OffsetForLeaderEpochRequest) (bool, error) {
+			refs := make([]topicRef, 0, 8)
 			for i := range req.Topics {
-				if err := c.gw.views.resolve(c.ctx, topicRef{name: req.Topics[i].Topic}); err != nil {
-					return false, err
-				}
-				if c.gw.views.Name(req.Topics[i].Topic) != nil {
+				refs = append(refs, topicRef{name: req.Topics[i].Topic})
+			}
+			if err := c.gw.views.resolve(c.ctx, refs...); err != nil {
+				return false, err
+			}
+			for _, r := range refs {
+				if c.gw.views.Name(r.name) != nil {
 					return true, nil
 				}
 			}

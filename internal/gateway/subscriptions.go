@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"regexp"
 	"time"
 
 	"github.com/tandem-kafka/tandem/internal/wire"
@@ -41,14 +42,13 @@ func init() {
 				}
 			}
 			c.gw.checkSubscription(req.Group, req.SubscribedTopicNames)
+			if req.SubscribedTopicRegex != nil {
+				c.gw.checkRegex(req.Group, *req.SubscribedTopicRegex)
+			}
 			return false, nil
 		}),
 		handle: typed(func(c *conn, ctx context.Context, req *kmsg.ConsumerGroupHeartbeatRequest) (kmsg.Response, error) {
-			for _, name := range req.SubscribedTopicNames {
-				if c.gw.views.wanted(name) {
-					_, _ = c.ensureView(ctx, name) // Metadata tells the client of a failure
-				}
-			}
+			_, _ = c.ensureViews(ctx, req.SubscribedTopicNames) // Metadata tells the client of a failure
 			c.gw.checkSubscription(req.Group, req.SubscribedTopicNames)
 			return c.roundTrip(ctx, req)
 		}),
@@ -97,13 +97,38 @@ func (g *Gateway) checkSubscription(group string, topics []string) {
 	}
 }
 
-// warnDouble says that a group reads one input twice, once a minute.
-func (g *Gateway) warnDouble(group, one, other string) {
-	now, key := time.Now(), "double\x00"+group
-	if last, ok := g.unreachable.Load(key); ok && now.Sub(last.(time.Time)) < time.Minute {
+// checkRegex warns of a regular expression, evaluated by the cluster, that
+// matches a view and its source, or two views of one source.
+func (g *Gateway) checkRegex(group, expr string) {
+	if expr == "" {
 		return
 	}
-	g.unreachable.Store(key, now)
+	re, err := regexp.Compile("^(?:" + expr + ")$") // the cluster's are RE2 too, and match whole names
+	if err != nil {
+		return
+	}
+	first := map[string]string{}
+	for _, w := range g.views.All() {
+		if !re.MatchString(w.Name) {
+			continue
+		}
+		other, ok := first[w.Source]
+		if !ok && re.MatchString(w.Source) {
+			other, ok = w.Source, true
+		}
+		if ok {
+			g.warnDouble(group, other, w.Name)
+			return
+		}
+		first[w.Source] = w.Name
+	}
+}
+
+// warnDouble says that a group reads one input twice, once a minute.
+func (g *Gateway) warnDouble(group, one, other string) {
+	if !g.often.now("double "+group, time.Minute) {
+		return
+	}
 	g.log.Warn("a group reads one input twice: a source and its view, or two views of one source, share one progress", "group", group, "topic", one, "other", other,
 		"cure", "subscribe to one of them; during a move from one to the other this is harmless")
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tandem-kafka/tandem/internal/slicecache"
 	"github.com/tandem-kafka/tandem/internal/split"
@@ -46,26 +47,34 @@ type views struct {
 	defs *upstream.Definitions
 
 	// working serialises what changes the cluster or reads the definitions.
-	working sync.Mutex
+	working turn
+	// last is the last catchUp; working guards it.
+	last struct {
+		began time.Time
+		err   error
+	}
 	// wake makes watch look at once.
 	wake chan struct{}
 
 	looked sync.Map // name -> time.Time of the last look at the view's topics
 
-	mu       sync.RWMutex
-	log      *view.Log
-	byName   map[string]*View
-	byID     map[[16]byte]*View
-	bySource map[string][]*View
-	plain    map[string]struct{}   // names seen that are no view
-	plainIDs map[[16]byte]struct{} // ids seen that are no view's
+	mu         sync.RWMutex
+	log        *view.Log
+	byName     map[string]*View
+	byID       map[[16]byte]*View
+	bySource   map[string][]*View
+	plain      map[string]struct{}    // names seen that are no view
+	plainIDs   map[[16]byte]time.Time // ids seen that are no view's, until then; zero: for good
+	lost       map[string]view.Record // what the definitions topic said before it was deleted, by key
+	configured map[string]ViewConfig  // the config file's views
 }
 
 func newViews(g *Gateway) *views {
 	return &views{
 		gw: g, defs: g.cluster.Definitions(), log: view.NewLog(), wake: make(chan struct{}, 1),
 		byName: map[string]*View{}, byID: map[[16]byte]*View{}, bySource: map[string][]*View{},
-		plain: map[string]struct{}{}, plainIDs: map[[16]byte]struct{}{},
+		plain: map[string]struct{}{}, plainIDs: map[[16]byte]time.Time{}, lost: map[string]view.Record{},
+		working: newTurn(), configured: g.cfg.Views,
 	}
 }
 
@@ -130,58 +139,114 @@ func (v *views) seen(name string, id [16]byte) bool {
 
 func (v *views) seenLocked(name string, id [16]byte) bool {
 	if id != ([16]byte{}) {
-		if _, ok := v.plainIDs[id]; ok {
+		if until, ok := v.plainIDs[id]; ok && (until.IsZero() || time.Now().Before(until)) {
 			return true
 		}
 		_, ok := v.byID[id]
 		return ok
 	}
-	if _, ok := v.plain[name]; ok {
+	if _, ok := v.plain[name]; ok || len(name) > maxTopicName {
 		return true
 	}
 	_, ok := v.byName[name]
 	return ok
 }
 
-// topicRef names a topic in a request: by id where that is set.
+// maxTopicName is the length of the longest topic name; longer ones are no
+// topic's, and need no memory.
+const maxTopicName = 249
+
+// topicRef names a topic in a request: by id where that is set, otherwise by
+// name. Metadata knows both.
 type topicRef struct {
 	name string
 	id   [16]byte
 }
 
+const (
+	// resolveWait bounds how long a request waits to know whether its topics are
+	// views.
+	resolveWait = 5 * time.Second
+	// unknownIDFor is how long an id that the cluster does not know (or not to
+	// the gateway's user) passes without another look.
+	unknownIDFor = 5 * time.Second
+)
+
 // resolve makes sure that it is known for each topic whether it is a view. An
 // error means that it is not: the caller must not pass the request on.
 func (v *views) resolve(ctx context.Context, refs ...topicRef) error {
-	fresh := refs[:0:0]
-	for _, r := range refs {
-		if !v.seen(r.name, r.id) {
-			fresh = append(fresh, r)
+	unseen := func(refs []topicRef) (fresh []topicRef) {
+		v.mu.RLock()
+		defer v.mu.RUnlock()
+		for _, r := range refs {
+			if !v.seenLocked(r.name, r.id) {
+				fresh = append(fresh, r)
+			}
 		}
+		return fresh
 	}
+	fresh := unseen(refs)
 	if len(fresh) == 0 {
 		return nil
 	}
-	v.working.Lock()
-	defer v.working.Unlock()
-	if !slices.ContainsFunc(fresh, func(r topicRef) bool { return !v.seen(r.name, r.id) }) {
+	ctx, cancel := context.WithTimeout(ctx, resolveWait)
+	defer cancel()
+	if err := v.catchUpSince(ctx, time.Now()); err != nil {
+		return fmt.Errorf("looking up the definitions of views: %w", err)
+	}
+	if fresh = unseen(fresh); len(fresh) == 0 {
 		return nil
 	}
-	if err := v.catchUp(ctx); err != nil {
-		return fmt.Errorf("looking up the definitions of views: %w", err)
+	return v.remember(ctx, fresh)
+}
+
+// catchUpSince catches up, unless somebody else has begun to after that time.
+func (v *views) catchUpSince(ctx context.Context, since time.Time) error {
+	if err := v.working.take(ctx); err != nil {
+		return err
+	}
+	defer v.working.give()
+	if v.last.began.After(since) {
+		return v.last.err
+	}
+	return v.catchUp(ctx)
+}
+
+// remember takes note of topics that are no views. A topic of which only the
+// id is known is looked up: a view's backing topic may have been made anew by
+// another gateway.
+func (v *views) remember(ctx context.Context, fresh []topicRef) error {
+	var ids [][16]byte
+	for _, r := range fresh {
+		if r.name == "" && r.id != ([16]byte{}) {
+			ids = append(ids, r.id)
+		}
+	}
+	known, err := v.gw.cluster.TopicsByID(ctx, ids...)
+	if err != nil {
+		return fmt.Errorf("looking up topic ids: %w", err)
+	}
+	for id, t := range known {
+		v.learn(t.Name, id, t.Partitions)
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if len(v.plain)+len(v.plainIDs) > maxSeen {
+	if len(v.plain)+len(v.plainIDs)+len(fresh) > maxSeen {
 		clear(v.plain)
 		clear(v.plainIDs)
 	}
 	for _, r := range fresh {
-		if v.seenLocked(r.name, r.id) {
+		if _, ok := v.byName[r.name]; ok || v.seenLocked(r.name, r.id) {
 			continue
 		}
 		if r.id != ([16]byte{}) {
-			v.plainIDs[r.id] = struct{}{}
-		} else {
+			until := time.Time{}
+			if _, ok := known[r.id]; !ok && r.name == "" {
+				until = time.Now().Add(unknownIDFor)
+			}
+			v.plainIDs[r.id] = until
+		}
+		if r.name != "" {
 			v.plain[r.name] = struct{}{}
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/tandem-kafka/tandem/internal/view"
@@ -13,12 +15,66 @@ import (
 // errNoSource says that a view's source does not exist.
 var errNoSource = errors.New("the source does not exist")
 
+// makeConfigured makes the views of the config file that are not there. One
+// whose source does not exist waits for it; whatever else is wrong with one is
+// an error.
+func (g *Gateway) makeConfigured(ctx context.Context) error {
+	g.pending = make(map[string]bool)
+	for _, name := range slices.Sorted(maps.Keys(g.cfg.Views)) {
+		c := g.cfg.Views[name]
+		switch _, err := g.views.Create(ctx, name, c.Source, c.Partitions); {
+		case errors.Is(err, errNoSource):
+			g.pending[name] = true
+			g.log.Warn("a view of the config file waits for its source", "view", name, "source", c.Source, "cure", "create the topic; the view follows within seconds")
+		case err != nil:
+			return fmt.Errorf("view %s of the config file: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// makePending makes those of the config file's views whose source exists now.
+func (g *Gateway) makePending(ctx context.Context) {
+	if len(g.pending) == 0 {
+		return
+	}
+	var sources []string
+	for name := range g.pending {
+		sources = append(sources, g.cfg.Views[name].Source)
+	}
+	topics, err := g.cluster.Topics(ctx, sources...)
+	if err != nil {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(g.pending)) {
+		c := g.cfg.Views[name]
+		if topics[c.Source].Partitions == 0 {
+			continue
+		}
+		if _, err := g.views.Create(ctx, name, c.Source, c.Partitions); err == nil {
+			delete(g.pending, name)
+		} else if !errors.Is(err, errNoSource) && g.often.now("configured "+name, time.Minute) {
+			g.metrics.viewErrors.Inc()
+			g.log.Error("a view of the config file cannot be made", "view", name, "cause", err)
+		}
+	}
+}
+
+// sameTopic reports whether two topic ids may be one topic's: zero stands for
+// one that is not known, on a cluster without ids or in the middle of an
+// upgrade to one with them.
+func sameTopic(a, b [16]byte) bool {
+	return a == b || a == [16]byte{} || b == [16]byte{}
+}
+
 // Create makes a view, or returns it where it is there already with the same
 // source and number of partitions. Its errors are for people: they say what is
 // wrong and what would do.
 func (v *views) Create(ctx context.Context, name, source string, partitions int32) (*View, error) {
-	v.working.Lock()
-	defer v.working.Unlock()
+	if err := v.working.take(ctx); err != nil {
+		return nil, err
+	}
+	defer v.working.give()
 	if err := v.catchUp(ctx); err != nil {
 		return nil, err
 	}
@@ -27,12 +83,15 @@ func (v *views) Create(ctx context.Context, name, source string, partitions int3
 		return nil, err
 	}
 	src := topics[source]
-	if w := v.Name(name); w != nil && (w.SourceID == src.ID || src.Partitions == 0) {
+	if w := v.Name(name); w != nil && (sameTopic(w.SourceID, src.ID) || src.Partitions == 0) {
 		if w.Source != source || w.Partitions != partitions {
 			return nil, fmt.Errorf("view %s exists already, with source %s and %d virtual partitions", name, w.Source, w.Partitions)
 		}
 		if w.Backing > 0 {
 			return w, nil
+		}
+		if src.Partitions == 0 {
+			return nil, fmt.Errorf("%w: topic %s", errNoSource, source)
 		}
 		if err := v.back(ctx, w.Definition, src.ReplicationFactor); err != nil { // its topic was deleted on the cluster
 			return nil, err
@@ -129,8 +188,10 @@ func allLed(leaders []int32) bool {
 // Delete ends a view: its definition, then its backing topic and with it the
 // groups' progress on it. The source is not touched.
 func (v *views) Delete(ctx context.Context, name string) error {
-	v.working.Lock()
-	defer v.working.Unlock()
+	if err := v.working.take(ctx); err != nil {
+		return err
+	}
+	defer v.working.give()
 	if err := v.catchUp(ctx); err != nil {
 		return err
 	}
@@ -162,8 +223,10 @@ func (v *views) slot(ctx context.Context, id int32) (int32, error) {
 	if s, ok := find(); ok {
 		return s, nil
 	}
-	v.working.Lock()
-	defer v.working.Unlock()
+	if err := v.working.take(ctx); err != nil {
+		return 0, err
+	}
+	defer v.working.give()
 	for range 10 {
 		if err := v.catchUp(ctx); err != nil {
 			return 0, err

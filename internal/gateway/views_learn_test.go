@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"testing"
+	"time"
 
 	"github.com/tandem-kafka/tandem/internal/view"
 )
@@ -12,7 +13,7 @@ func TestOldMetadataKeepsTheTopicID(t *testing.T) {
 	id, other := [16]byte{1}, [16]byte{2}
 	v := &views{
 		byName: map[string]*View{}, byID: map[[16]byte]*View{}, bySource: map[string][]*View{},
-		plain: map[string]struct{}{}, plainIDs: map[[16]byte]struct{}{},
+		plain: map[string]struct{}{}, plainIDs: map[[16]byte]time.Time{},
 	}
 	v.putLocked(&View{Definition: view.Definition{Name: "orders.view16", Source: "orders"}, BackingID: id, Backing: 16})
 	v.learn("orders.view16", [16]byte{}, 16)

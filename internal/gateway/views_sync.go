@@ -14,16 +14,30 @@ import (
 
 // load reads all definitions, before the gateway listens.
 func (v *views) load(ctx context.Context) error {
-	v.working.Lock()
-	defer v.working.Unlock()
+	if err := v.working.take(ctx); err != nil {
+		return err
+	}
+	defer v.working.give()
 	return v.catchUp(ctx)
 }
 
 // catchUp reads the definitions up to the topic's end of this moment, looks up
-// the topics of views that are new, and repairs what compaction could get
-// wrong. v.working is held.
+// the topics of views that are new, and repairs what compaction or a deletion
+// of the topic could get wrong. v.working is held.
 func (v *views) catchUp(ctx context.Context) error {
+	began := time.Now()
+	err := v.catchUpNow(ctx)
+	if ctx.Err() != context.Canceled { // whoever waits behind a caller that has left tries for itself
+		v.last.began, v.last.err = began, err
+	}
+	return err
+}
+
+func (v *views) catchUpNow(ctx context.Context) error {
 	if err := v.replay(ctx); err != nil {
+		return err
+	}
+	if err := v.restore(ctx); err != nil {
 		return err
 	}
 	v.mu.RLock()
@@ -40,22 +54,22 @@ func (v *views) catchUp(ctx context.Context) error {
 
 func (v *views) replay(ctx context.Context) error {
 	var added []string
-	err := v.defs.CatchUp(ctx, func() {
+	err := v.defs.CatchUp(ctx, v.reset, func(r upstream.Record) {
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		v.gw.log.Warn("the definitions topic was deleted or made anew: all views are read again", "topic", upstream.DefinitionsTopic)
-		v.log = view.NewLog()
-		for name := range maps.Clone(v.byName) {
-			v.dropLocked(name)
+		if was, ok := v.lost[string(r.Key)]; ok && r.Value == nil {
+			if d, err := view.Decode(was.Key, was.Value); err == nil {
+				v.dropLocked(d.Name)
+			}
+			delete(v.lost, string(r.Key))
 		}
-	}, func(r upstream.Record) {
-		v.mu.Lock()
-		defer v.mu.Unlock()
 		ch := v.log.Apply(r.Key, r.Value, r.Offset)
 		switch ch.Kind {
 		case view.Added:
 			d := ch.Definition
-			v.putLocked(&View{Definition: d, BackingID: d.TopicID})
+			if w := v.byName[d.Name]; w == nil || !w.Same(d) {
+				v.putLocked(&View{Definition: d, BackingID: d.TopicID})
+			}
 			added = append(added, d.Name)
 		case view.Removed:
 			v.dropLocked(ch.Definition.Name)
@@ -70,6 +84,43 @@ func (v *views) replay(ctx context.Context) error {
 		return v.look(ctx, added)
 	}
 	return nil
+}
+
+// reset notes that the definitions topic is to be read from its start: it was
+// deleted, made anew or cut short. The views stay: without them, their clients
+// would read empty topics, and reset their positions.
+func (v *views) reset() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, r := range v.log.Records() {
+		v.lost[string(r.Key)] = r
+	}
+	v.log = view.NewLog()
+	v.gw.log.Error("the definitions topic was deleted or has lost records: what this gateway knows is written to it again", "topic", upstream.DefinitionsTopic,
+		"cure", "none needed; views are deleted with tandem view delete")
+}
+
+// restore writes what the definitions topic has lost. Several gateways may do
+// it: the definitions are the same.
+func (v *views) restore(ctx context.Context) error {
+	v.mu.Lock()
+	for _, r := range v.log.Records() {
+		delete(v.lost, string(r.Key))
+	}
+	lost := make([]view.Record, 0, len(v.lost))
+	for _, key := range slices.Sorted(maps.Keys(v.lost)) {
+		lost = append(lost, v.lost[key])
+	}
+	v.mu.Unlock()
+	if len(lost) == 0 {
+		return nil
+	}
+	for _, r := range lost {
+		if err := v.defs.Append(ctx, r.Key, r.Value); err != nil {
+			return err
+		}
+	}
+	return v.replay(ctx)
 }
 
 // look asks the cluster about views' backing topics and sources.
@@ -103,7 +154,7 @@ func (v *views) look(ctx context.Context, names []string) error {
 		if backing.Partitions > 0 {
 			next.BackingID = backing.ID
 		}
-		if source.Partitions > 0 && source.ID != w.SourceID && w.SourceID != ([16]byte{}) {
+		if source.Partitions > 0 && !sameTopic(source.ID, w.SourceID) {
 			next.SourcePartitions = 0 // deleted and made anew: not this view's source
 		}
 		if next != *w {
@@ -138,6 +189,7 @@ func (g *Gateway) watch() {
 		} else {
 			last = ""
 		}
+		g.makePending(g.drainCtx)
 		for id := range g.cluster.Brokers() {
 			if _, err := g.ports.ensure(g.drainCtx, id); err != nil && g.drainCtx.Err() == nil {
 				g.ports.complain(id, err)
@@ -148,8 +200,10 @@ func (g *Gateway) watch() {
 
 // refresh looks at all views and their sources once.
 func (v *views) refresh(ctx context.Context) error {
-	v.working.Lock()
-	defer v.working.Unlock()
+	if err := v.working.take(ctx); err != nil {
+		return err
+	}
+	defer v.working.give()
 	if err := v.catchUp(ctx); err != nil {
 		return err
 	}
@@ -169,6 +223,10 @@ func (v *views) refresh(ctx context.Context) error {
 // about the view.
 const freshFor = 100 * time.Millisecond
 
+// freshenWait bounds how long a client waits for that look; after it, the
+// client is told what is known.
+const freshenWait = 2 * time.Second
+
 // freshen looks at views that a client asks about, where that was not done just
 // now. Without it, a client that comes soon after the source was deleted and
 // made anew would get the id of a backing topic that is about to go, and some
@@ -185,8 +243,12 @@ func (v *views) freshen(ctx context.Context, names []string) error {
 	if len(old()) == 0 {
 		return nil
 	}
-	v.working.Lock()
-	defer v.working.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, freshenWait)
+	defer cancel()
+	if err := v.working.take(ctx); err != nil {
+		return err
+	}
+	defer v.working.give()
 	stale := old()
 	if err := v.look(ctx, stale); err != nil {
 		return err
@@ -219,10 +281,15 @@ func (v *views) follow(ctx context.Context, w *View) error {
 	if err != nil {
 		return err
 	}
-	if source, ok := topics[w.Source]; ok && source.Partitions > 0 && source.ID != w.SourceID {
-		return v.renew(ctx, w, source)
+	source, ok := topics[w.Source]
+	if !ok || source.Partitions == 0 || sameTopic(source.ID, w.SourceID) {
+		return nil
 	}
-	return nil
+	// A broker that is behind may still name the topic before the last one.
+	if known, err := v.gw.cluster.KnownAnywhere(ctx, w.SourceID); err != nil || known {
+		return err
+	}
+	return v.renew(ctx, w, source)
 }
 
 // renew gives a view whose source was deleted and made anew a new backing
@@ -237,6 +304,12 @@ func (v *views) renew(ctx context.Context, w *View, source upstream.Topic) error
 			return fmt.Errorf("deleting the old backing topic: %w", err)
 		}
 	}
+	if err := v.catchUp(ctx); err != nil {
+		return err
+	}
+	if now := v.Name(w.Name); now == nil || !sameTopic(now.SourceID, w.SourceID) {
+		return nil // another gateway was faster
+	}
 	t := view.Tombstone(w.Name)
 	if err := v.defs.Append(ctx, t.Key, t.Value); err != nil {
 		return err
@@ -250,8 +323,10 @@ func (v *views) renew(ctx context.Context, w *View, source upstream.Topic) error
 
 // lookAll reads the definitions and looks at every view's topics.
 func (v *views) lookAll(ctx context.Context) error {
-	v.working.Lock()
-	defer v.working.Unlock()
+	if err := v.working.take(ctx); err != nil {
+		return err
+	}
+	defer v.working.give()
 	if err := v.catchUp(ctx); err != nil {
 		return err
 	}

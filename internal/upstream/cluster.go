@@ -173,6 +173,53 @@ func (c *Cluster) TopicsByID(ctx context.Context, ids ...[16]byte) (map[[16]byte
 	return out, nil
 }
 
+// KnownAnywhere reports whether any broker that answers still knows a topic id.
+// Brokers learn of deletions one after the other, and one that is behind must
+// not make a topic look deleted. An error means that none answered.
+func (c *Cluster) KnownAnywhere(ctx context.Context, id [16]byte) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	brokers := c.Brokers()
+	type answer struct {
+		known bool
+		err   error
+	}
+	answers := make(chan answer, len(brokers))
+	for b := range brokers {
+		go func() {
+			req := kmsg.NewPtrMetadataRequest()
+			t := kmsg.NewMetadataRequestTopic()
+			t.TopicID = id
+			req.Topics = append(req.Topics, t)
+			kresp, err := c.client.Broker(int(b)).Request(ctx, req)
+			if err != nil {
+				answers <- answer{err: err}
+				return
+			}
+			known := false
+			for _, t := range kresp.(*kmsg.MetadataResponse).Topics {
+				known = known || t.TopicID == id && t.Topic != nil && *t.Topic != ""
+			}
+			answers <- answer{known: known}
+		}()
+	}
+	err, answered := error(kerr.BrokerNotAvailable), false
+	for range brokers {
+		switch a := <-answers; {
+		case a.known:
+			return true, nil
+		case a.err == nil:
+			answered = true
+		default:
+			err = a.err
+		}
+	}
+	if answered {
+		return false, nil
+	}
+	return false, err
+}
+
 func topicOf(t *kmsg.MetadataResponseTopic) Topic {
 	out := Topic{Name: *t.Topic, ID: t.TopicID, Partitions: int32(len(t.Partitions)), Internal: t.IsInternal, Leaders: make([]int32, len(t.Partitions))}
 	for i := range out.Leaders {

@@ -173,5 +173,17 @@ func (l *Log) Views() []Definition {
 	return ds
 }
 
+// Records lists the records that say what holds, by key: what would have to be appended to an empty topic.
+func (l *Log) Records() []Record {
+	var rs []Record
+	for _, d := range l.Views() {
+		rs = append(rs, Record{Key: definitionKey(d.Name), Value: d.encode(false)})
+	}
+	for _, s := range l.Slots() {
+		rs = append(rs, Record{Key: slotKey(s.Broker), Value: encodeSlot(s.Slot)})
+	}
+	return rs
+}
+
 // Tombstone is the record that ends a view.
 func Tombstone(name string) Record { return Record{Key: definitionKey(name)} }
