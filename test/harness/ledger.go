@@ -131,11 +131,12 @@ func (l *Ledger) Committed(topic string, partition int32, offset int64, at time.
 	l.commits = append(l.commits, commit{topic, partition, offset, at})
 }
 
-// Outside tells of a member's work outside of its group: of the deliveries that ended in the span.
-func (l *Ledger) Outside(member string, s Span) {
+// Outside tells of a member's work outside of its group: of the deliveries that ended in one of the spans. It replaces what was told of the
+// member before.
+func (l *Ledger) Outside(member string, spans ...Span) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.outside[member] = append(l.outside[member], s)
+	l.outside[member] = spans
 }
 
 // span finds whether a delivery was made outside of the group, and surely so.
