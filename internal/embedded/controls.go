@@ -24,6 +24,9 @@ func (e *Engine) addControls() {
 	e.control(kmsg.OffsetFetch, func(r kmsg.Request) (kmsg.Response, bool) {
 		return e.offsetsOfNobody(r.(*kmsg.OffsetFetchRequest))
 	})
+	e.control(kmsg.CreateTopics, func(r kmsg.Request) (kmsg.Response, bool) {
+		return e.createTopics(r.(*kmsg.CreateTopicsRequest))
+	})
 	if !e.noAutoCreate {
 		e.control(kmsg.Metadata, func(r kmsg.Request) (kmsg.Response, bool) {
 			e.autoCreate(r.(*kmsg.MetadataRequest))

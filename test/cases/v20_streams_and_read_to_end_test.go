@@ -44,8 +44,7 @@ func TestStreamsAndReadToEndOnASparseView(t *testing.T) {
 			for ctx := harness.Context(t, 45*time.Second); len(pairs) < keys; {
 				fetches := c.PollFetches(ctx)
 				if ctx.Err() != nil {
-					t.Errorf("%s: %d of %d outputs after %v:\n%s", app, len(pairs), keys, time.Since(start), p.Output())
-					break
+					t.Fatalf("%s: %d of %d outputs after %v:\n%s", app, len(pairs), keys, time.Since(start), p.Output())
 				}
 				fetches.EachRecord(func(r *kgo.Record) { pairs[string(r.Key)] = true })
 			}
