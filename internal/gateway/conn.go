@@ -60,7 +60,8 @@ type conn struct {
 	software    string // from ApiVersions, e.g. apache-kafka-java
 	peer        string // the client's IP address
 	auth        authCache
-	held        int64 // of gw.requestMemory
+	slices      map[sliceKey]*sliceState // what this client commits, see groups.go
+	held        int64                    // of gw.requestMemory
 	upBy        writeDeadline
 
 	clientBy writeDeadline // of whoever writes to the client

@@ -56,7 +56,7 @@ type Plan struct {
 // Plan works out the rows to write for a client's commits, all of this source partition. Without commits it renews the
 // source row. The picture does not change: see Applied.
 func (p *Picture) Plan(commits []Commit, env Env) Plan {
-	next := p.clone()
+	next := p.Clone()
 	before := p.reading()
 	era := before.era
 	plan := Plan{Opens: p.foreign()}
@@ -168,15 +168,6 @@ func (p *Picture) highestStep(era int64, view int, slice int32) uint64 {
 	return highest
 }
 
-func (p *Picture) clone() *Picture {
-	n := *p
-	n.rows = make([][]row, len(p.rows))
-	for v := range p.rows {
-		n.rows[v] = append([]row(nil), p.rows[v]...)
-	}
-	return &n
-}
-
 // Apply takes the rows of a plan into the picture, when Kafka has accepted all of them; never those of a transaction,
 // which nobody has decided yet.
 func (p *Picture) Apply(plan Plan) {
@@ -210,9 +201,6 @@ func (plan *Plan) Verdict(rows, added []int16, source int16) (codes []int16, rep
 	return codes, repair
 }
 
-// RenewalMs is how old a source row may get, in ms, before a commit of the group for other partitions renews it. Kafka
-// expires it on its own: the group is not subscribed to the source.
-const RenewalMs = 3600_000
-
-// RenewalDue reports whether a source row that was last written at writtenMs is due.
-func RenewalDue(writtenMs, nowMs int64) bool { return nowMs-writtenMs >= RenewalMs }
+// RenewalDue reports whether a source row that was last written at writtenMs is to be written again: it is everyMs old.
+// Kafka expires it on its own, because the group is not subscribed to the source.
+func RenewalDue(writtenMs, nowMs, everyMs int64) bool { return nowMs-writtenMs >= everyMs }

@@ -70,6 +70,15 @@ func (p *Picture) Views() []View { return p.views }
 // covers the positions j with j mod K = s.
 func (p *Picture) Width() int32 { return p.width }
 
+// Equal reports whether two pictures of the same views say the same.
+func (p *Picture) Equal(o *Picture) bool {
+	same := func(a, b row) bool {
+		return a.offset == b.offset && a.ours == b.ours && a.tag == b.tag && a.pending == b.pending
+	}
+	return same(p.source, o.source) && slices.Equal(p.views, o.views) &&
+		slices.EqualFunc(p.rows, o.rows, func(a, b []row) bool { return slices.EqualFunc(a, b, same) })
+}
+
 // SetSource replaces the source row.
 func (p *Picture) SetSource(r Row) {
 	n := row{offset: max(r.Offset, -1), epoch: r.LeaderEpoch, pending: r.Pending}
@@ -86,6 +95,23 @@ func (p *Picture) SetView(view int, slice int32, r Row) {
 		n.text, n.tag, n.ours = parseViewText(r.Metadata, r.Offset)
 	}
 	p.rows[view][slice] = n
+}
+
+// Any reports whether there is any row at all.
+func (p *Picture) Any() bool {
+	return p.source.present() || slices.ContainsFunc(p.rows, func(rows []row) bool {
+		return slices.ContainsFunc(rows, func(r row) bool { return r.present() })
+	})
+}
+
+// Clone returns a copy that can be used apart.
+func (p *Picture) Clone() *Picture {
+	n := *p
+	n.rows = make([][]row, len(p.rows))
+	for v := range p.rows {
+		n.rows[v] = slices.Clone(p.rows[v])
+	}
+	return &n
 }
 
 // Source returns the offset of the source row, -1 if there is none, and whether it is ours.

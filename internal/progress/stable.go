@@ -5,8 +5,8 @@ type NextRecord func(view int, slice int32, from int64) int64
 
 // reading is a picture with what is the same for all positions worked out.
 type reading struct {
-	p       *Picture
-	era     int64
+	p   *Picture
+	era int64
 	// complete: the source row's checksum is that of the rows. Then its base holds; otherwise a rewind may
 	// have been forgotten with its row, and only its offset does.
 	complete bool

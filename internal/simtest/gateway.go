@@ -77,6 +77,7 @@ func (g *gateway) commit(m *member, commits map[int][]progress.Commit, t *txn, a
 			if c := commits[part][i]; c.Began < 0 {
 				// A reader that is behind another one and reconnected: nobody can tell it from one that went back.
 				g.w.parts[part].lower(c.Slice, g.w.views[c.View].K, c.Offset)
+				g.w.parts[part].vague = g.w.parts[part].vague || g.w.mixed
 			}
 		}
 		u.plans = append(u.plans, planned{part, plan})

@@ -1,8 +1,10 @@
 package simtest
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 
 	"github.com/tandem-kafka/tandem/internal/progress"
 )
@@ -82,7 +84,10 @@ func (w *world) toolRow(pi int) {
 	}
 }
 
-var stepped = regexp.MustCompile(`tandem:1:[0-9]+[.]`)
+var (
+	stepped = regexp.MustCompile(`tandem:1:[0-9]+[.]`)
+	era     = regexp.MustCompile(`tandem:1:([0-9]+)`)
+)
 
 // wanted reports whether what tools have written asks for a record.
 func (w *world) wanted(r *record, pi int) bool {
@@ -100,39 +105,65 @@ func (w *world) wanted(r *record, pi int) bool {
 	return false
 }
 
-// expire drops a source row, or the rows of a view that nobody reads. Rows that tell of a rewind stay: Kafka expires the
-// oldest first, so those that they make void are gone before them.
+// expire drops rows as Kafka does, the oldest first: those of topics that nobody of the group is subscribed to, or all
+// of a group without members. Rows that tell of a rewind stay while the group lives, because those that they make
+// void are older. The source row of a living group is renewed; should it get lost for all that, then not together with what
+// its era did away with.
 func (w *world) expire() {
 	pi := w.rng.IntN(len(w.parts))
 	p := w.parts[pi]
-	gone := false
-	if w.chance(40) {
-		source := key{pi, -1, 0}
-		if s, ok := w.broker.rows[source]; ok && !(progress.SourceIsOurs(s.row.Metadata, s.row.Offset)) {
-			return // just reset: Kafka keeps it for days
+	source := key{pi, -1, 0}
+	var oldest []key
+	alone := true
+	for k, s := range w.broker.rows {
+		if k.part != pi {
+			continue
 		}
-		_, gone = w.broker.rows[source]
-		delete(w.broker.rows, source)
-	} else {
-		v := w.rng.IntN(len(w.views))
-		for _, m := range w.members {
-			if m.input == v {
-				return
-			}
+		if k != source {
+			alone = alone && eraOf(s) == eraOf(w.broker.rows[source])
 		}
-		for s := range w.views[v].K {
-			row, ok := w.broker.rows[key{pi, v, s}]
-			if ok && progress.ClientText(row.row.Metadata, row.row.Offset) != row.row.Metadata && !stepped.MatchString(*row.row.Metadata) {
-				gone = true
-				delete(w.broker.rows, key{pi, v, s})
-			}
+		used := slices.ContainsFunc(w.members, func(m *member) bool { return m.input == k.view })
+		kept := len(w.members) > 0 && (k == source || stepped.MatchString(text(s)))
+		if !used && !kept {
+			oldest = append(oldest, k)
 		}
 	}
-	if !gone {
+	slices.SortFunc(oldest, func(a, b key) int { return cmp.Compare(w.broker.rows[a].seq, w.broker.rows[b].seq) })
+	if w.chance(40) {
+		if s, ok := w.broker.rows[source]; !ok || !alone || !progress.SourceIsOurs(s.row.Metadata, s.row.Offset) {
+			return
+		}
+		oldest = []key{source}
+	} else if len(oldest) > 0 {
+		oldest = oldest[:1+w.rng.IntN(len(oldest))]
+	}
+	for i, k := range oldest {
+		s := w.broker.rows[k]
+		if byTool := k != source && progress.ClientText(s.row.Metadata, s.row.Offset) == s.row.Metadata; byTool || k == source && !progress.SourceIsOurs(s.row.Metadata, s.row.Offset) {
+			oldest = oldest[:i] // just written: Kafka keeps it for days
+			break
+		}
+		delete(w.broker.rows, k)
+	}
+	if len(oldest) == 0 {
 		return
 	}
 	w.stats.expired++
 	w.changed = true
-	w.logf("rows of part %d expire", pi)
+	w.logf("rows of part %d expire: %v", pi, oldest)
 	p.acked = [positions]int64{}
+}
+
+func text(s stored) string {
+	if s.row.Metadata == nil {
+		return ""
+	}
+	return *s.row.Metadata
+}
+
+func eraOf(s stored) string {
+	if m := era.FindStringSubmatch(text(s)); m != nil {
+		return m[1]
+	}
+	return ""
 }

@@ -1,0 +1,441 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tandem-kafka/tandem/internal/progress"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// commitRow is a row of a client's commit that belongs to a view.
+type commitRow struct {
+	topic, index int // where in the request
+	view         *View
+	part         *groupPart
+	state        *sliceState
+	commit       progress.Commit // its View is an index in part.views
+	vp           int32
+	metadata     **string // in the request
+	code         int16
+}
+
+// commitCall is an OffsetCommit or TxnOffsetCommit that names views.
+type commitCall struct {
+	group      string
+	generation int32
+	member     string
+	instance   *string
+	txn        bool
+	plain      map[tp]bool // rows of ordinary topics
+	rows       []commitRow
+	// send sends the request with additions and returns the error codes of the
+	// rows named and of the additions, in order. Its request holds the client's
+	// rows of views but for those left out (code != 0).
+	send     func(ctx context.Context, added []addition) (codes func(topic, index int) int16, addedCodes []int16, err error)
+	throttle int32
+	codeOf   func(topic, index int) int16 // what the cluster answered
+}
+
+// result is the error code to answer for a row of the request.
+func (call *commitCall) result(topic, index int) int16 {
+	i, ok := slices.BinarySearchFunc(call.rows, [2]int{topic, index}, func(r commitRow, at [2]int) int {
+		return cmp.Or(cmp.Compare(r.topic, at[0]), cmp.Compare(r.index, at[1]))
+	})
+	switch {
+	case ok:
+		return call.rows[i].code
+	case call.codeOf == nil:
+		return 0
+	}
+	return call.codeOf(topic, index)
+}
+
+// add takes up a row of a view.
+func (call *commitCall) add(c *conn, r commitRow, offset int64, epoch int32) {
+	r.commit.Offset, r.commit.LeaderEpoch, r.commit.Metadata = offset, epoch, *r.metadata
+	if !c.resolveRow(call, &r) {
+		r.part = nil
+	}
+	call.rows = append(call.rows, r)
+}
+
+// leftOut are rows that must not be sent: what they depend on cannot be read.
+type leftOut map[[2]int]int16
+
+func (l leftOut) has(topic, index int) bool { _, ok := l[[2]int{topic, index}]; return ok }
+
+func (call *commitCall) left() leftOut {
+	var l leftOut
+	for i := range call.rows {
+		if r := &call.rows[i]; r.code != 0 {
+			if l == nil {
+				l = make(leftOut)
+			}
+			l[[2]int{r.topic, r.index}] = r.code
+		}
+	}
+	return l
+}
+
+// addition is a row that the gateway adds to a client's commit.
+type addition struct {
+	topic    string
+	id       [16]byte
+	vp       int32
+	offset   int64
+	epoch    int32
+	metadata *string
+}
+
+// partPlan is what a call does to one source partition.
+type partPlan struct {
+	part    *groupPart
+	views   []*View
+	rows    []int // indexes in call.rows
+	plan    progress.Plan
+	added   []addition
+	first   int  // of its additions in the request
+	plain   bool // the client commits to the source as well
+	picture *progress.Picture
+}
+
+// metadataBytes is Kafka's default for offset.metadata.max.bytes: rows with a
+// longer text are likely to be refused, and must not move the stable offset.
+const metadataBytes = 4096
+
+// resolveRow fills in the part and slice of a row. It is false where the source
+// has no such partition: then the cluster's answer is the client's.
+func (c *conn) resolveRow(call *commitCall, r *commitRow) bool {
+	src, slice, ok := r.view.SourceOf(r.vp)
+	if !ok {
+		return false
+	}
+	g := c.gw.groups
+	r.part = g.part(partKey{group: call.group, source: src, base: r.view.Base})
+	views := g.viewsLike(r.view)
+	r.part.mu.Lock()
+	if !slices.Equal(r.part.views, views) {
+		r.part.views, r.part.picture = views, nil
+	}
+	r.part.mu.Unlock()
+	r.state = c.slice(sliceKey{call.group, r.view.Name, r.vp})
+	r.commit.View = slices.Index(views, r.view)
+	r.commit.Slice, r.commit.Began = slice, r.state.began
+	r.commit.Uncounted = r.state.refused || r.commit.Metadata != nil && len(*r.commit.Metadata) > metadataBytes-64
+	return r.commit.View >= 0 // else the view changed just now
+}
+
+// commitViews sends a commit that names views, with what belongs to it, and
+// leaves each row's result in its code.
+func (c *conn) commitViews(ctx context.Context, call *commitCall) error {
+	plans := call.byPart()
+	back, err := c.commitPlans(ctx, call, plans, false)
+	if err == nil && back {
+		// Alone, so that no other commit of this gateway writes a source row that
+		// counts what this one takes back.
+		_, err = c.commitPlans(ctx, call, plans, true)
+	}
+	if err != nil {
+		for _, p := range plans {
+			p.part.drop() // whether it was written is not known
+		}
+		return err
+	}
+	if back {
+		return c.settle(ctx, call, plans)
+	}
+	return nil
+}
+
+// commitPlans plans and sends. If the commit goes back and is not in a
+// transaction, it does so only with alone, and otherwise reports back.
+func (c *conn) commitPlans(ctx context.Context, call *commitCall, plans []*partPlan, alone bool) (back bool, err error) {
+	for _, p := range plans {
+		p.part.gate.enter(ctx, alone)
+		defer p.part.gate.leave(alone)
+	}
+	if !alone {
+		if err := c.planCommit(ctx, call, plans); err != nil {
+			return false, err
+		}
+		if back = goesBack(plans); back && !call.txn {
+			return true, nil
+		}
+	}
+	if alone || back {
+		if err := c.replanBack(ctx, call, plans); err != nil {
+			return false, err
+		}
+	}
+	return false, c.sendCommit(ctx, call, plans)
+}
+
+func goesBack(plans []*partPlan) bool {
+	return slices.ContainsFunc(plans, func(p *partPlan) bool { return len(p.plan.Back) > 0 })
+}
+
+// byPart sorts the rows by source partition, in the order of partKey.compare.
+func (call *commitCall) byPart() []*partPlan {
+	var plans []*partPlan
+	for i := range call.rows {
+		r := &call.rows[i]
+		if r.part == nil {
+			continue
+		}
+		j := slices.IndexFunc(plans, func(p *partPlan) bool { return p.part == r.part })
+		if j < 0 {
+			j = len(plans)
+			plans = append(plans, &partPlan{part: r.part, plain: call.plain[tp{r.part.key.source.Topic, r.part.key.source.Partition}]})
+		}
+		plans[j].rows = append(plans[j].rows, i)
+	}
+	slices.SortFunc(plans, func(a, b *partPlan) int { return a.part.key.compare(b.part.key) })
+	return plans
+}
+
+// planCommit has those pictures read that are not there or too old, or that were
+// not read on this connection in this generation, and plans each part.
+func (c *conn) planCommit(ctx context.Context, call *commitCall, plans []*partPlan) error {
+	var stale []*groupPart
+	now := time.Now()
+	for _, p := range plans {
+		p.part.mu.Lock()
+		old := p.part.picture == nil || now.Sub(p.part.readAt) > c.gw.cfg.Limits.RefreshRows
+		p.part.mu.Unlock()
+		for _, i := range p.rows {
+			s := call.rows[i].state
+			old = old || !s.committed || s.generation != call.generation || s.member != call.member
+			s.committed, s.generation, s.member = true, call.generation, call.member
+		}
+		if old || call.txn {
+			stale = append(stale, p.part)
+		}
+	}
+	if err := c.read(ctx, call, plans, stale); err != nil {
+		return err
+	}
+	for _, p := range plans {
+		if err := c.plan(ctx, call, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read reads parts afresh; rows of parts that cannot be read fail.
+func (c *conn) read(ctx context.Context, call *commitCall, plans []*partPlan, parts []*groupPart) error {
+	codes, err := c.refresh(ctx, call.group, parts)
+	if err != nil {
+		return err
+	}
+	for part, code := range codes {
+		for _, p := range plans {
+			if p.part != part {
+				continue
+			}
+			for _, i := range p.rows {
+				call.rows[i].code, call.rows[i].state.committed = code, false
+			}
+		}
+	}
+	return nil
+}
+
+// plan plans the rows of one source partition and writes their texts into the
+// request.
+func (c *conn) plan(ctx context.Context, call *commitCall, p *partPlan) error {
+	p.part.mu.Lock()
+	if p.picture = p.part.picture; p.picture != nil {
+		p.picture = p.picture.Clone()
+	}
+	p.views = p.part.views
+	p.part.mu.Unlock()
+	if p.picture == nil { // could not be read, or another connection's commit failed just now
+		p.plan = progress.Plan{}
+		for _, i := range p.rows {
+			if call.rows[i].code == 0 {
+				call.rows[i].code, call.rows[i].state.committed = kerr.CoordinatorLoadInProgress.Code, false
+			}
+		}
+		return nil
+	}
+	env, err := c.env(ctx, call, p)
+	if err != nil {
+		return err
+	}
+	commits := make([]progress.Commit, 0, len(p.rows))
+	for _, i := range p.rows {
+		commits = append(commits, call.rows[i].commit)
+	}
+	p.plan = p.picture.Plan(commits, env)
+	for n, i := range p.rows {
+		*call.rows[i].metadata = p.plan.Rows[n].Metadata
+	}
+	p.added = p.added[:0]
+	if p.plain {
+		return nil // the client itself commits to the source: what it says holds
+	}
+	for _, w := range p.plan.Added {
+		p.added = append(p.added, p.addition(w))
+	}
+	p.added = append(p.added, p.addition(p.plan.Source))
+	return nil
+}
+
+func (p *partPlan) addition(w progress.Write) addition {
+	src := p.part.key.source
+	a := addition{topic: src.Topic, id: src.TopicID, vp: src.Partition, offset: w.Offset, epoch: w.LeaderEpoch, metadata: w.Metadata}
+	if w.View >= 0 {
+		v := p.views[w.View]
+		a.topic, a.id, a.vp = v.Name, v.BackingID, v.Partition(src.Partition, w.Slice)
+	}
+	return a
+}
+
+// env gathers what a plan depends on besides the rows.
+func (c *conn) env(ctx context.Context, call *commitCall, p *partPlan) (progress.Env, error) {
+	committed := true
+	for _, i := range p.rows {
+		committed = committed && c.gw.isolations.readCommitted(c.isolationKey(call.rows[i].view.Name))
+	}
+	env := progress.Env{Next: p.part.next(c.gw, p.views, committed && len(p.rows) > 0), NowMs: time.Now().UnixMilli()}
+	src := p.part.key.source
+	offset, _ := p.picture.Source()
+	if offset < 0 { // once in the life of a group
+		start, _, _, err := c.gw.reader.ListOffset(ctx, src, earliestTimestamp, false)
+		if err == nil {
+			env.LogStart = max(start, 0)
+		}
+	}
+	if p.picture.Foreign() && !call.txn {
+		rows, code, err := c.rows(ctx, askRows{group: call.group, memberEpoch: -1, stable: true}, map[string][]int32{src.Topic: {src.Partition}})
+		if err != nil {
+			return env, err
+		}
+		env.SourcePending = code == 0 && rows[tp{src.Topic, src.Partition}].code == kerr.UnstableOffsetCommit.Code
+	}
+	return env, nil
+}
+
+// replanBack plans again for commits that go back.
+func (c *conn) replanBack(ctx context.Context, call *commitCall, plans []*partPlan) error {
+	var parts []*groupPart
+	ectx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	for _, p := range plans {
+		parts = append(parts, p.part)
+		for _, n := range p.plan.Back {
+			// Afterwards the cache knows what is behind the slice's last record.
+			r := &call.rows[p.rows[n]]
+			committed := c.gw.isolations.readCommitted(c.isolationKey(r.view.Name))
+			_, _, _ = c.gw.cache.End(ectx, p.part.key.source, r.view.Slicing(), r.commit.Slice, committed)
+		}
+	}
+	if err := c.read(ctx, call, plans, parts); err != nil {
+		return err
+	}
+	for _, p := range plans {
+		if err := c.plan(ctx, call, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendCommit sends the request, and finds out what it did.
+func (c *conn) sendCommit(ctx context.Context, call *commitCall, plans []*partPlan) error {
+	var added []addition
+	for _, p := range plans {
+		if p.picture == nil {
+			continue
+		}
+		p.first = len(added)
+		added = append(added, p.added...)
+	}
+	codeOf, addedCodes, err := call.send(ctx, added)
+	if err != nil {
+		return err
+	}
+	call.codeOf = codeOf
+	planned := make(map[int]bool, len(call.rows))
+	for _, p := range plans {
+		if p.picture == nil {
+			continue
+		}
+		codes := make([]int16, len(p.rows))
+		for n, i := range p.rows {
+			r := &call.rows[i]
+			planned[i] = true
+			if codes[n] = r.code; codes[n] == 0 {
+				codes[n] = codeOf(r.topic, r.index)
+			}
+			r.state.refused = refused(codes[n])
+		}
+		var source int16
+		mine := addedCodes[p.first : p.first+len(p.added)]
+		if len(mine) > 0 {
+			source, mine = mine[len(mine)-1], mine[:len(mine)-1]
+		}
+		verdict, repair := p.plan.Verdict(codes, mine, source)
+		failed := false
+		for n, i := range p.rows {
+			call.rows[i].code = verdict[n]
+			failed = failed || verdict[n] != 0
+		}
+		switch {
+		case repair && !p.plain:
+			if err := c.repair(ctx, call, p, codes); err != nil {
+				return err
+			}
+			p.part.drop()
+		case failed || p.plain:
+			p.part.drop()
+		case !call.txn:
+			p.part.applied(p.plan, p.views)
+		}
+	}
+	for i := range call.rows {
+		if r := &call.rows[i]; !planned[i] && r.code == 0 {
+			r.code = codeOf(r.topic, r.index)
+		}
+	}
+	return nil
+}
+
+// refused reports whether an error is one that the same commit would get again.
+func refused(code int16) bool {
+	return code == kerr.TopicAuthorizationFailed.Code || code == kerr.OffsetMetadataTooLarge.Code || code == kerr.UnknownTopicOrPartition.Code
+}
+
+// applied takes an accepted plan into the picture.
+func (p *groupPart) applied(plan progress.Plan, views []*View) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.picture != nil && slices.Equal(p.views, views) {
+		p.picture.Apply(plan)
+	}
+}
+
+// repair writes the source row anew, without the rows that were refused: it
+// counted them.
+func (c *conn) repair(ctx context.Context, call *commitCall, p *partPlan, codes []int16) error {
+	env, err := c.env(ctx, call, p)
+	if err != nil {
+		return err
+	}
+	var accepted []progress.Commit
+	for n, i := range p.rows {
+		if codes[n] == 0 {
+			accepted = append(accepted, call.rows[i].commit)
+		}
+	}
+	plan := p.picture.Plan(accepted, env)
+	_, again, err := call.send(ctx, []addition{p.addition(plan.Source)})
+	if err == nil && (len(again) == 0 || again[0] != 0) {
+		c.log.Warn("the cluster refused part of a commit, and then its correction: the stable offset may be too high until the next commit", "group", call.group, "topic", p.part.key.source.Topic, "partition", p.part.key.source.Partition)
+	}
+	return err
+}

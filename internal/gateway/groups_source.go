@@ -1,0 +1,173 @@
+package gateway
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tandem-kafka/tandem/internal/progress"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// settle makes sure that a commit that went back is honoured before it is
+// answered: other gateways may have written a source row from rows that they
+// read before.
+func (c *conn) settle(ctx context.Context, call *commitCall, plans []*partPlan) error {
+	now := time.Now()
+	plans = slices.DeleteFunc(slices.Clone(plans), func(p *partPlan) bool {
+		p.part.mu.Lock()
+		defer p.part.mu.Unlock()
+		return len(p.plan.Back) == 0 || p.plain || now.Sub(p.part.others) > 2*c.gw.cfg.Limits.RefreshRows
+	})
+	if len(plans) == 0 {
+		return nil
+	}
+	select {
+	case <-time.After(c.gw.cfg.Limits.RefreshRows + 500*time.Millisecond):
+	case <-ctx.Done():
+		return errDone
+	case <-c.gw.drainCtx.Done():
+	}
+	return c.writeSources(ctx, call, plans, func(p *progress.Picture, stable int64) bool {
+		offset, ours := p.Source()
+		return ours && offset > stable
+	})
+}
+
+// writeSources reads parts afresh and writes the source rows of those that wanted
+// selects, in a request of their own.
+func (c *conn) writeSources(ctx context.Context, call *commitCall, plans []*partPlan, wanted func(*progress.Picture, int64) bool) error {
+	var parts []*groupPart
+	for _, p := range plans {
+		parts = append(parts, p.part)
+	}
+	codes, err := c.refresh(ctx, call.group, parts)
+	if err != nil {
+		return err
+	}
+	var added []addition
+	var sent []*partPlan
+	for _, old := range plans {
+		p := &partPlan{part: old.part}
+		p.part.mu.Lock()
+		p.picture, p.views = p.part.picture, p.part.views
+		if p.picture != nil {
+			p.picture = p.picture.Clone()
+		}
+		p.part.mu.Unlock()
+		if p.picture == nil || codes[p.part] != 0 {
+			continue
+		}
+		env, err := c.env(ctx, call, p)
+		if err != nil {
+			return err
+		}
+		if !wanted(p.picture, p.picture.Stable(env.LogStart, env.Next)) {
+			continue
+		}
+		p.plan = p.picture.Plan(nil, env)
+		for _, w := range append(p.plan.Added, p.plan.Source) {
+			added = append(added, p.addition(w))
+		}
+		sent = append(sent, p)
+	}
+	if len(added) == 0 {
+		return nil
+	}
+	results, err := c.commitSources(ctx, call, added)
+	if err != nil {
+		return err
+	}
+	for _, p := range sent {
+		if slices.ContainsFunc(results, func(code int16) bool { return code != 0 }) {
+			p.part.drop()
+		} else {
+			p.part.applied(p.plan, p.views)
+		}
+	}
+	return nil
+}
+
+// renew writes the source rows of all partitions of a view's source anew that
+// have progress: Kafka would expire those that are quiet, because the group is
+// not subscribed to them. The first time, rows that are not ours are left alone: a
+// plain consumer may be at work, and they are not old yet.
+func (c *conn) renew(ctx context.Context, call *commitCall, w *View, first bool) error {
+	var plans []*partPlan
+	views := c.gw.groups.viewsLike(w)
+	for partition := range w.SourcePartitions {
+		src, _, ok := w.SourceOf(w.Partition(partition, 0))
+		if !ok || slices.ContainsFunc(call.rows, func(r commitRow) bool { return r.part != nil && r.part.key.source == src }) {
+			continue
+		}
+		part := c.gw.groups.part(partKey{group: call.group, source: src, base: w.Base})
+		part.mu.Lock()
+		if !slices.Equal(part.views, views) {
+			part.views, part.picture = views, nil
+		}
+		part.mu.Unlock()
+		plans = append(plans, &partPlan{part: part})
+	}
+	if len(plans) == 0 {
+		return nil
+	}
+	return c.writeSources(ctx, call, plans, func(p *progress.Picture, _ int64) bool { return p.Any() && !(first && p.Foreign()) })
+}
+
+// commitSources commits rows of the gateway's own for a group, with the member
+// and generation of a client's commit.
+func (c *conn) commitSources(ctx context.Context, call *commitCall, added []addition) (codes []int16, err error) {
+	req := kmsg.NewPtrOffsetCommitRequest()
+	if err := c.setVersion(ctx, req, 9); err != nil { // v10 has topic ids
+		return nil, err
+	}
+	req.Group, req.Generation, req.MemberID, req.InstanceID = call.group, call.generation, call.member, call.instance
+	_, codes, err = c.sendOffsetCommit(ctx, call, req, nil, added)
+	return codes, err
+}
+
+// afterCommit counts the results, and renews what is due.
+func (c *conn) afterCommit(ctx context.Context, call *commitCall) {
+	var seen []*View
+	for i := range call.rows {
+		r := &call.rows[i]
+		if r.code != 0 {
+			c.gw.metrics.commits.WithLabelValues("failed").Inc()
+			continue
+		}
+		c.gw.metrics.commits.WithLabelValues("ok").Inc()
+		if r.part == nil || slices.Contains(seen, r.view) {
+			continue
+		}
+		seen = append(seen, r.view)
+		if len(call.plain) > 0 {
+			for at := range call.plain {
+				if at.topic == r.view.Source {
+					c.gw.warnDouble(call.group, at.topic, r.view.Name)
+				}
+			}
+		}
+		renew, first := c.gw.groups.noteView(call.group, r.view)
+		if !renew {
+			continue
+		}
+		if err := c.renew(ctx, call, r.view, first); err != nil {
+			c.log.Info("renewing the source rows of a group", "group", call.group, "view", r.view.Name, "cause", err)
+		}
+	}
+}
+
+// answers gives each row of a request, and each addition, its error code.
+func answers(codes map[rowKey]int16, added []addition, byID bool, key func(topic, index int) rowKey) (func(int, int) int16, []int16, error) {
+	get := func(k rowKey) int16 {
+		if code, ok := codes[k]; ok {
+			return code
+		}
+		return -1 // UNKNOWN_SERVER_ERROR: the cluster left it out
+	}
+	addedCodes := make([]int16, len(added))
+	for i, a := range added {
+		addedCodes[i] = get(keyOf(a.topic, a.id, a.vp, byID))
+	}
+	return func(topic, index int) int16 { return get(key(topic, index)) }, addedCodes, nil
+}

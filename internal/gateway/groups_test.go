@@ -1,0 +1,323 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// direct is an admin of the cluster behind the gateway.
+func (w *world) direct() *kadm.Client {
+	w.t.Helper()
+	c, err := kgo.NewClient(kgo.SeedBrokers(w.fake.ListenAddrs()...))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(c.Close)
+	return kadm.NewClient(c)
+}
+
+// stored is what the cluster has for a group.
+func (w *world) stored(group, topic string, partition int32) (int64, string) {
+	w.t.Helper()
+	os, err := w.direct().FetchOffsets(w.t.Context(), group)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	o, ok := os.Lookup(topic, partition)
+	if !ok {
+		return -1, ""
+	}
+	return o.At, o.Metadata
+}
+
+// wantStable looks at the source row: not below from, and not above the first
+// record that is not done.
+func (w *world) wantStable(group string, from, first, era int64) {
+	w.t.Helper()
+	at, text := w.stored(group, "orders", 0)
+	if at < from || at > first || text != fmt.Sprintf("tandem:1:%d:%d", era, at) {
+		w.t.Errorf("the source row is %d %q, want between %d and %d, in era %d", at, text, from, first, era)
+	}
+}
+
+// wantStored waits for nothing: commits are answered when they are stored.
+func (w *world) wantStored(group, topic string, partition int32, at int64, text string) {
+	w.t.Helper()
+	if got, meta := w.stored(group, topic, partition); got != at || !strings.HasPrefix(meta, text) {
+		w.t.Errorf("%s of %s-%d is %d %q, want %d %q...", group, topic, partition, got, meta, at, text)
+	}
+}
+
+// commit commits through the gateway as a tool does: without a member.
+func (w *world) commit(group, topic string, offsets map[int32]int64) {
+	w.t.Helper()
+	os := make(kadm.Offsets)
+	for p, at := range offsets {
+		os.Add(kadm.Offset{Topic: topic, Partition: p, At: at, LeaderEpoch: -1, Metadata: fmt.Sprint("text ", p)})
+	}
+	if err := w.admin.CommitAllOffsets(w.t.Context(), group, os); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// starts asks for all partitions of a topic by name, as consumers do.
+func (w *world) starts(group, topic string) map[int32]int64 {
+	w.t.Helper()
+	req := kmsg.NewPtrOffsetFetchRequest()
+	g := kmsg.NewOffsetFetchRequestGroup()
+	g.Group = group
+	rt := kmsg.NewOffsetFetchRequestGroupTopic()
+	rt.Topic, rt.TopicID = topic, w.gw.views.Name(topic).BackingID
+	for p := range w.gw.views.Name(topic).Backing {
+		rt.Partitions = append(rt.Partitions, p)
+	}
+	g.Topics = append(g.Topics, rt)
+	req.Groups = append(req.Groups, g)
+	kresp, err := w.client().Request(w.t.Context(), req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	got := make(map[int32]int64)
+	for _, g := range kresp.(*kmsg.OffsetFetchResponse).Groups {
+		if g.ErrorCode != 0 || len(g.Topics) != 1 {
+			w.t.Fatalf("group: %v, %d topics", kerr.ErrorForCode(g.ErrorCode), len(g.Topics))
+		}
+		for _, p := range g.Topics[0].Partitions {
+			if p.ErrorCode != 0 {
+				w.t.Fatal(kerr.ErrorForCode(p.ErrorCode))
+			}
+			got[p.Partition] = p.Offset
+		}
+	}
+	return got
+}
+
+func (w *world) view(source string, partitions int) string {
+	w.t.Helper()
+	name := fmt.Sprintf("%s.view%d", source, partitions)
+	if _, err := w.admin.ListTopics(w.t.Context(), name); err != nil {
+		w.t.Fatal(err)
+	}
+	if w.gw.views.Name(name) == nil {
+		w.t.Fatalf("no view %s", name)
+	}
+	return name
+}
+
+// slices says, for each virtual partition of a view of a source with one
+// partition, where its records are.
+func (w *world) slices(view string) map[int32][]int64 {
+	w.t.Helper()
+	c := w.client(kgo.ConsumeTopics(view), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	got := make(map[int32][]int64)
+	ends, err := w.admin.ListEndOffsets(w.t.Context(), w.gw.views.Name(view).Source)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	o, _ := ends.Lookup(w.gw.views.Name(view).Source, 0)
+	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
+	defer cancel()
+	for n := int64(0); n < o.Offset; {
+		fs := c.PollFetches(ctx)
+		if err := fs.Err(); err != nil {
+			w.t.Fatal(err)
+		}
+		fs.EachRecord(func(r *kgo.Record) { got[r.Partition] = append(got[r.Partition], r.Offset); n++ })
+	}
+	return got
+}
+
+func least(m map[int32][]int64, after map[int32]int64) int64 {
+	low := int64(1 << 62)
+	for v, offsets := range m {
+		for _, o := range offsets {
+			if o >= after[v] {
+				low = min(low, o)
+				break
+			}
+		}
+	}
+	return low
+}
+
+func TestCommitToAViewMovesTheSourceRow(t *testing.T) {
+	w := newWorld(t, nil)
+	w.topic("orders", 1)
+	w.produce("orders", 100)
+	view := w.view("orders", 4)
+	at := w.slices(view)
+
+	w.commit("g", view, map[int32]int64{1: 50})
+	w.wantStored("g", view, 1, 50, "text 1|tandem:1:0:50")
+	first := least(at, map[int32]int64{1: 50})
+	w.wantStable("g", 0, first, 0)
+
+	all := map[int32]int64{0: 60, 1: 70, 2: 80, 3: 90}
+	w.commit("g", view, all)
+	w.wantStable("g", 60, least(at, all), 0)
+	if got := w.starts("g", view); fmt.Sprint(got) != fmt.Sprint(all) {
+		t.Errorf("starts %v, want %v", got, all)
+	}
+	os, err := w.admin.FetchOffsets(t.Context(), "g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, _ := os.Lookup(view, 2); o.At != 80 || o.Metadata != "text 2" {
+		t.Errorf("everything asked for: %d %q, want 80 and the client's own text", o.At, o.Metadata)
+	}
+
+	ends := map[int32]int64{0: 100, 1: 100, 2: 100, 3: 100}
+	w.commit("g", view, ends)
+	w.wantStored("g", "orders", 0, 100, "tandem:1:0:100")
+}
+
+func TestMovesKeepProgress(t *testing.T) {
+	w := newWorld(t, nil)
+	w.topic("orders", 1)
+	w.produce("orders", 200)
+	narrow, wide := w.view("orders", 2), w.view("orders", 8)
+	at := w.slices(wide)
+
+	w.commit("g", "orders", map[int32]int64{0: 40}) // a plain consumer
+	for v, start := range w.starts("g", wide) {
+		if start != 40 {
+			t.Errorf("after the source, %d starts at %d, want 40", v, start)
+		}
+	}
+	w.commit("g", narrow, map[int32]int64{0: 150, 1: 60})
+	for v, start := range w.starts("g", wide) {
+		if want := map[int32]int64{0: 150, 1: 60}[v%2]; start != want {
+			t.Errorf("after %s, %d starts at %d, want %d", narrow, v, start, want)
+		}
+	}
+	first := least(map[int32][]int64{0: at[0], 1: at[1], 2: at[2], 3: at[3], 4: at[4], 5: at[5], 6: at[6], 7: at[7]},
+		map[int32]int64{0: 150, 1: 60, 2: 150, 3: 60, 4: 150, 5: 60, 6: 150, 7: 60})
+	w.wantStable("g", 60, first, 1) // where the source would go on
+
+	// A reset of the source while the group is down moves all slices, and what was committed before stays dead.
+	os := make(kadm.Offsets)
+	os.Add(kadm.Offset{Topic: "orders", Partition: 0, At: 10, LeaderEpoch: -1})
+	if err := w.direct().CommitAllOffsets(t.Context(), "g", os); err != nil {
+		t.Fatal(err)
+	}
+	for _, view := range []string{narrow, wide} {
+		for v, start := range w.starts("g", view) {
+			if start != 10 {
+				t.Errorf("after a reset, %s-%d starts at %d, want 10", view, v, start)
+			}
+		}
+	}
+	w.commit("g", wide, map[int32]int64{3: 100})
+	for v, start := range w.starts("g", wide) {
+		if want := map[bool]int64{true: 100, false: 10}[v == 3]; start < want || start > want && (v == 3 || len(at[v]) == 0) {
+			t.Errorf("in the new era, %d starts at %d, want %d", v, start, want)
+		}
+	}
+}
+
+func TestCommitThatGoesBackIsHonouredByOtherViews(t *testing.T) {
+	w := newWorld(t, nil)
+	w.topic("orders", 1)
+	w.produce("orders", 200)
+	narrow, wide := w.view("orders", 2), w.view("orders", 8)
+	_ = w.slices(wide)
+	w.commit("g", narrow, map[int32]int64{0: 150, 1: 150})
+	w.commit("g", wide, map[int32]int64{4: 20})
+	got := w.starts("g", wide)
+	for v, start := range got {
+		if want := map[bool]int64{true: 20, false: 150}[v == 4]; start != want {
+			t.Errorf("%d starts at %d, want %d", v, start, want)
+		}
+	}
+	if got := w.starts("g", narrow); got[0] != 20 || got[1] != 150 {
+		t.Errorf("%s starts at %v, want 20 and 150", narrow, got)
+	}
+	if at, _ := w.stored("g", "orders", 0); at < 20 || at > 60 {
+		t.Errorf("the source row is %d, want the slice's first record from 20 on", at)
+	}
+}
+
+func TestTransactionalCommit(t *testing.T) {
+	w := newWorld(t, nil)
+	w.topic("orders", 1)
+	w.topic("out", 1)
+	w.produce("orders", 100)
+	view := w.view("orders", 4)
+	_ = w.slices(view)
+	run := func(commit kgo.TransactionEndTry) {
+		t.Helper()
+		s, err := kgo.NewGroupTransactSession(kgo.SeedBrokers(w.gw.Addr()), kgo.ConsumerGroup("g"), kgo.ConsumeTopics(view), kgo.TransactionalID("tx"),
+			kgo.FetchMaxWait(100*time.Millisecond), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.RequireStableFetchOffsets(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if err := s.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		for n := 0; n < 100; {
+			fs := s.PollFetches(ctx)
+			if err := fs.Err(); err != nil {
+				t.Fatal(err)
+			}
+			n += fs.NumRecords()
+		}
+		if _, err := s.End(ctx, commit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(kgo.TryAbort)
+	if at, text := w.stored("g", "orders", 0); at != -1 {
+		t.Errorf("after an abort the source row is %d %q", at, text)
+	}
+	run(kgo.TryCommit)
+	w.wantStored("g", "orders", 0, 100, "tandem:1:0:100")
+}
+
+func TestRefusedAdditionFailsTheRowsOfItsPartition(t *testing.T) {
+	w := newWorld(t, nil)
+	w.topic("orders", 2)
+	w.produce("orders", 100)
+	view := w.view("orders", 4)
+	w.fake.ControlKey(8, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		req := kreq.(*kmsg.OffsetCommitRequest)
+		w.fake.KeepControl()
+		resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
+		for _, rt := range req.Topics {
+			t := kmsg.NewOffsetCommitResponseTopic()
+			t.Topic, t.TopicID = rt.Topic, rt.TopicID
+			for _, rp := range rt.Partitions {
+				p := kmsg.NewOffsetCommitResponseTopicPartition()
+				p.Partition = rp.Partition
+				if len(rt.Partitions) == 1 && rp.Metadata != nil && strings.HasPrefix(*rp.Metadata, "tandem:") {
+					p.ErrorCode = kerr.TopicAuthorizationFailed.Code
+				}
+				t.Partitions = append(t.Partitions, p)
+			}
+			resp.Topics = append(resp.Topics, t)
+		}
+		return resp, nil, true
+	})
+	os := make(kadm.Offsets)
+	os.Add(kadm.Offset{Topic: view, Partition: 1, At: 5, LeaderEpoch: -1})
+	res, err := w.admin.CommitOffsets(t.Context(), "g", os)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, _ := res.Lookup(view, 1); o.Err != kerr.TopicAuthorizationFailed {
+		t.Errorf("got %v, want the source row's error", o.Err)
+	}
+	if _, ok := res.Lookup("orders", 1); ok {
+		t.Error("the answer shows the addition")
+	}
+}

@@ -1,0 +1,167 @@
+package gateway
+
+import (
+	"context"
+
+	"github.com/tandem-kafka/tandem/internal/wire"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// OffsetCommit, all versions, for requests that name a view; others pass as
+// bytes.
+//
+// The rows of views get a suffix in their metadata, and the request one more
+// row for each source partition that they touch: the stable offset (see package
+// progress). Everything goes upstream in one request on the client's own
+// connection, so that Kafka checks member, generation and rights, and writes all
+// or nothing of what it accepts. The answer leaves the additions out; where one
+// was refused, the rows of views of that partition get its error.
+
+func init() {
+	register(wire.OffsetCommit, &api{
+		decode: true,
+		owns:   typedOwns(offsetCommitOwns),
+		handle: typed((*conn).handleOffsetCommit),
+	})
+}
+
+func offsetCommitOwns(c *conn, req *kmsg.OffsetCommitRequest) (bool, error) {
+	refs := make([]topicRef, 0, 8)
+	for i := range req.Topics {
+		refs = append(refs, topicRef{name: req.Topics[i].Topic, id: req.Topics[i].TopicID})
+	}
+	return c.commitOwns(req.Group, refs)
+}
+
+// commitOwns is whether a commit names a view.
+func (c *conn) commitOwns(group string, refs []topicRef) (owned bool, err error) {
+	if err := c.gw.views.resolve(c.ctx, refs...); err != nil {
+		return false, err
+	}
+	if c.gw.views.Empty() {
+		return false, nil
+	}
+	for _, r := range refs {
+		if c.gw.views.Topic(r.name, r.id) != nil {
+			owned = true
+		} else if name := c.gw.views.sourceName(r); name != "" {
+			c.gw.groups.notePlain(group, name)
+		}
+	}
+	return owned, nil
+}
+
+func (c *conn) handleOffsetCommit(ctx context.Context, req *kmsg.OffsetCommitRequest) (kmsg.Response, error) {
+	call := &commitCall{group: req.Group, generation: req.Generation, member: req.MemberID, instance: req.InstanceID, plain: make(map[tp]bool)}
+	if req.Version == 0 {
+		call.generation = -1
+	}
+	for ti := range req.Topics {
+		t := &req.Topics[ti]
+		w := c.gw.views.Topic(t.Topic, t.TopicID)
+		for pi := range t.Partitions {
+			p := &t.Partitions[pi]
+			if w == nil {
+				if name := c.gw.views.sourceName(topicRef{t.Topic, t.TopicID}); name != "" {
+					call.plain[tp{name, p.Partition}] = true
+				}
+				continue
+			}
+			epoch := p.LeaderEpoch
+			if req.Version < 6 {
+				epoch = -1
+			}
+			call.add(c, commitRow{topic: ti, index: pi, view: w, vp: p.Partition, metadata: &p.Metadata}, p.Offset, epoch)
+		}
+	}
+	call.send = func(ctx context.Context, added []addition) (func(int, int) int16, []int16, error) {
+		return c.sendOffsetCommit(ctx, call, req, call.left(), added)
+	}
+	if err := c.commitViews(ctx, call); err != nil {
+		return nil, err
+	}
+	resp := kmsg.NewPtrOffsetCommitResponse()
+	for ti := range req.Topics {
+		t := &req.Topics[ti]
+		rt := kmsg.NewOffsetCommitResponseTopic()
+		rt.Topic, rt.TopicID = t.Topic, t.TopicID
+		for pi := range t.Partitions {
+			rp := kmsg.NewOffsetCommitResponseTopicPartition()
+			rp.Partition, rp.ErrorCode = t.Partitions[pi].Partition, call.result(ti, pi)
+			rt.Partitions = append(rt.Partitions, rp)
+		}
+		resp.Topics = append(resp.Topics, rt)
+	}
+	resp.ThrottleMillis = call.throttle
+	c.afterCommit(ctx, call)
+	return resp, nil
+}
+
+// rowKey names a row in an answer, by topic id where that is set.
+type rowKey struct {
+	name      string
+	id        [16]byte
+	partition int32
+}
+
+func keyOf(name string, id [16]byte, partition int32, byID bool) rowKey {
+	if byID {
+		return rowKey{id: id, partition: partition}
+	}
+	return rowKey{name: name, partition: partition}
+}
+
+// sendOffsetCommit sends a copy of the client's request without the rows left
+// out, and with additions.
+func (c *conn) sendOffsetCommit(ctx context.Context, call *commitCall, req *kmsg.OffsetCommitRequest, left leftOut, added []addition) (func(int, int) int16, []int16, error) {
+	ask, byID := *req, req.Version >= 10
+	ask.Topics = make([]kmsg.OffsetCommitRequestTopic, 0, len(req.Topics)+len(added))
+	at := make(map[rowKey]int, len(req.Topics)+len(added)) // topics by name or id
+	for ti, t := range req.Topics {
+		n := t
+		n.Partitions = nil
+		for pi, p := range t.Partitions {
+			if !left.has(ti, pi) {
+				n.Partitions = append(n.Partitions, p)
+			}
+		}
+		if len(n.Partitions) > 0 {
+			at[keyOf(t.Topic, t.TopicID, 0, byID)] = len(ask.Topics)
+			ask.Topics = append(ask.Topics, n)
+		}
+	}
+	for _, a := range added {
+		k := keyOf(a.topic, a.id, 0, byID)
+		i, ok := at[k]
+		if !ok {
+			i = len(ask.Topics)
+			at[k] = i
+			t := kmsg.NewOffsetCommitRequestTopic()
+			t.Topic, t.TopicID = a.topic, a.id
+			ask.Topics = append(ask.Topics, t)
+		}
+		p := kmsg.NewOffsetCommitRequestTopicPartition()
+		p.Partition, p.Offset, p.LeaderEpoch, p.Metadata, p.Timestamp = a.vp, a.offset, a.epoch, a.metadata, -1
+		ask.Topics[i].Partitions = append(ask.Topics[i].Partitions, p)
+	}
+	if len(ask.Topics) == 0 {
+		return func(int, int) int16 { return 0 }, nil, nil
+	}
+	kresp, err := c.roundTrip(ctx, &ask)
+	if err != nil {
+		return nil, nil, err
+	}
+	resp := kresp.(*kmsg.OffsetCommitResponse)
+	call.throttle = max(call.throttle, resp.ThrottleMillis)
+	codes := make(map[rowKey]int16)
+	for i := range resp.Topics {
+		t := &resp.Topics[i]
+		for _, p := range t.Partitions {
+			codes[keyOf(t.Topic, t.TopicID, p.Partition, byID)] = p.ErrorCode
+		}
+	}
+	return answers(codes, added, byID, func(ti, pi int) rowKey {
+		t := &req.Topics[ti]
+		return keyOf(t.Topic, t.TopicID, t.Partitions[pi].Partition, byID)
+	})
+}

@@ -1,0 +1,128 @@
+package gateway
+
+import (
+	"context"
+
+	"github.com/tandem-kafka/tandem/internal/wire"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// TxnOffsetCommit, all versions, for requests that name a view; others pass as
+// bytes. As OffsetCommit; the additions are of the same transaction. The rows
+// are read before every one: nobody tells the gateway when a transaction is
+// decided.
+
+func init() {
+	register(wire.TxnOffsetCommit, &api{
+		decode: true,
+		owns: typedOwns(func(c *conn, req *kmsg.TxnOffsetCommitRequest) (bool, error) {
+			refs := make([]topicRef, 0, 8)
+			for i := range req.Topics {
+				refs = append(refs, topicRef{name: req.Topics[i].Topic, id: req.Topics[i].TopicID})
+			}
+			return c.commitOwns(req.Group, refs)
+		}),
+		handle: typed((*conn).handleTxnOffsetCommit),
+	})
+}
+
+func (c *conn) handleTxnOffsetCommit(ctx context.Context, req *kmsg.TxnOffsetCommitRequest) (kmsg.Response, error) {
+	call := &commitCall{group: req.Group, generation: req.Generation, member: req.MemberID, instance: req.InstanceID, txn: true, plain: make(map[tp]bool)}
+	if req.Version < 3 {
+		call.generation = -1
+	}
+	for ti := range req.Topics {
+		t := &req.Topics[ti]
+		w := c.gw.views.Topic(t.Topic, t.TopicID)
+		for pi := range t.Partitions {
+			p := &t.Partitions[pi]
+			if w == nil {
+				if name := c.gw.views.sourceName(topicRef{t.Topic, t.TopicID}); name != "" {
+					call.plain[tp{name, p.Partition}] = true
+				}
+				continue
+			}
+			epoch := p.LeaderEpoch
+			if req.Version < 2 {
+				epoch = -1
+			}
+			call.add(c, commitRow{topic: ti, index: pi, view: w, vp: p.Partition, metadata: &p.Metadata}, p.Offset, epoch)
+		}
+	}
+	call.send = func(ctx context.Context, added []addition) (func(int, int) int16, []int16, error) {
+		return c.sendTxnOffsetCommit(ctx, call, req, call.left(), added)
+	}
+	if err := c.commitViews(ctx, call); err != nil {
+		return nil, err
+	}
+	resp := kmsg.NewPtrTxnOffsetCommitResponse()
+	for ti := range req.Topics {
+		t := &req.Topics[ti]
+		rt := kmsg.NewTxnOffsetCommitResponseTopic()
+		rt.Topic, rt.TopicID = t.Topic, t.TopicID
+		for pi := range t.Partitions {
+			rp := kmsg.NewTxnOffsetCommitResponseTopicPartition()
+			rp.Partition, rp.ErrorCode = t.Partitions[pi].Partition, call.result(ti, pi)
+			rt.Partitions = append(rt.Partitions, rp)
+		}
+		resp.Topics = append(resp.Topics, rt)
+	}
+	resp.ThrottleMillis = call.throttle
+	if req.Version >= 3 {
+		c.afterCommit(ctx, call)
+	}
+	return resp, nil
+}
+
+func (c *conn) sendTxnOffsetCommit(ctx context.Context, call *commitCall, req *kmsg.TxnOffsetCommitRequest, left leftOut, added []addition) (func(int, int) int16, []int16, error) {
+	ask, byID := *req, req.Version >= 6
+	ask.Topics = make([]kmsg.TxnOffsetCommitRequestTopic, 0, len(req.Topics)+len(added))
+	at := make(map[rowKey]int, len(req.Topics)+len(added))
+	for ti, t := range req.Topics {
+		n := t
+		n.Partitions = nil
+		for pi, p := range t.Partitions {
+			if !left.has(ti, pi) {
+				n.Partitions = append(n.Partitions, p)
+			}
+		}
+		if len(n.Partitions) > 0 {
+			at[keyOf(t.Topic, t.TopicID, 0, byID)] = len(ask.Topics)
+			ask.Topics = append(ask.Topics, n)
+		}
+	}
+	for _, a := range added {
+		k := keyOf(a.topic, a.id, 0, byID)
+		i, ok := at[k]
+		if !ok {
+			i = len(ask.Topics)
+			at[k] = i
+			t := kmsg.NewTxnOffsetCommitRequestTopic()
+			t.Topic, t.TopicID = a.topic, a.id
+			ask.Topics = append(ask.Topics, t)
+		}
+		p := kmsg.NewTxnOffsetCommitRequestTopicPartition()
+		p.Partition, p.Offset, p.LeaderEpoch, p.Metadata = a.vp, a.offset, a.epoch, a.metadata
+		ask.Topics[i].Partitions = append(ask.Topics[i].Partitions, p)
+	}
+	if len(ask.Topics) == 0 {
+		return func(int, int) int16 { return 0 }, nil, nil
+	}
+	kresp, err := c.roundTrip(ctx, &ask)
+	if err != nil {
+		return nil, nil, err
+	}
+	resp := kresp.(*kmsg.TxnOffsetCommitResponse)
+	call.throttle = max(call.throttle, resp.ThrottleMillis)
+	codes := make(map[rowKey]int16)
+	for i := range resp.Topics {
+		t := &resp.Topics[i]
+		for _, p := range t.Partitions {
+			codes[keyOf(t.Topic, t.TopicID, p.Partition, byID)] = p.ErrorCode
+		}
+	}
+	return answers(codes, added, byID, func(ti, pi int) rowKey {
+		t := &req.Topics[ti]
+		return keyOf(t.Topic, t.TopicID, t.Partitions[pi].Partition, byID)
+	})
+}
