@@ -7,6 +7,6 @@
 // It starts a real Kafka broker (test/kafka) and bin/tandem, and is the client itself. What is compared runs in turns
 // (direct, gateway, direct, ...) and the median of the turns counts, so that a machine that gets slower for a while
 // hurts both sides. Results are kept in bench/results.json, table by table, with the machine and the commit they were
-// measured on; docs/benchmarks.md is rendered from it between markers. With -scale other than 1 nothing is written:
-// that is for trying the harness out.
+// measured on; docs/benchmarks.md is rendered from it between markers. Trials (-scale other than 1, less than 3 rounds, or
+// with -profile) write nothing. bench/run does the same from any folder.
 package main

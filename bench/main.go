@@ -54,10 +54,10 @@ func main() {
 	b := &bench{}
 	list := flag.Bool("list", false, "print the names of the tables")
 	render := flag.Bool("render", false, "only write docs/benchmarks.md from bench/results.json")
-	flag.Float64Var(&b.scale, "scale", 1, "size of the work; other than 1 nothing is written")
-	flag.IntVar(&b.rounds, "rounds", 5, "turns of each side; the median counts")
+	flag.Float64Var(&b.scale, "scale", 1, "size of the work; results other than of 1 are printed only")
+	flag.IntVar(&b.rounds, "rounds", 5, "turns of each side; the median counts; results of less than 3 are printed only")
 	flag.IntVar(&b.port, "port", 24000, "first of 100 ports to use")
-	flag.StringVar(&b.profile, "profile", "", "write CPU profiles of the gateways to this `FOLDER`")
+	flag.StringVar(&b.profile, "profile", "", "write CPU profiles of the gateways to this `FOLDER`; results are printed only")
 	flag.Parse()
 	if *list {
 		for _, t := range tables {
@@ -109,17 +109,20 @@ func (b *bench) main(names []string, render bool) (err error) {
 		r.Machine, r.Commit, r.Load, r.Date = describeMachine(), b.commit(), load, start.UTC().Format("2006-01-02 15:04 MST")
 		r.Seconds = time.Since(start).Seconds()
 		fmt.Println(r.text())
-		if b.scale == 1 {
+		if b.counts() {
 			if err := b.save(r); err != nil {
 				return err
 			}
 		}
 	}
-	if b.scale != 1 {
+	if !b.counts() {
 		return nil
 	}
 	return b.render()
 }
+
+// counts says that this is a measurement and no trial.
+func (b *bench) counts() bool { return b.scale == 1 && b.rounds >= 3 && b.profile == "" }
 
 // prepare builds the binary and makes a temporary folder.
 func (b *bench) prepare() (err error) {
