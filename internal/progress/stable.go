@@ -21,6 +21,10 @@ func (p *Picture) reading() reading {
 	return r
 }
 
+// Complete reports whether the source row knows of all rewinds that the rows tell of. Where several gateways write at once
+// it may not, until the next commit: slices without a row then begin at the stable offset, not at the base.
+func (p *Picture) Complete() bool { return p.reading().complete }
+
 // base is what is done at a position that no rewind has set back.
 func (r reading) base() int64 {
 	if r.complete {

@@ -32,6 +32,11 @@ func (w *world) check() error {
 
 func (w *world) checkPart(pi int, p *part) {
 	picture := w.broker.fetch(pi, w.views, w.exactly)
+	_, ours := picture.Source()
+	if ours && !picture.Complete() {
+		// Gateways have written at once while one went back: the base is forgotten.
+		p.acked = [positions]int64{}
+	}
 	for v, view := range w.views {
 		for s := range view.K {
 			start := picture.Start(v, s, w.exactly)
@@ -102,6 +107,9 @@ func (w *world) finish() error {
 			if r.open {
 				return fmt.Errorf("record %d of part %d was never done", r.offset, pi)
 			}
+		}
+		if !w.broker.fetch(pi, w.views, false).Complete() {
+			return fmt.Errorf("all is done and committed, but the source row of part %d does not know the rewinds", pi)
 		}
 		row, ok := w.broker.rows[key{pi, -1, 0}]
 		if !ok || row.row.Offset < p.end {
