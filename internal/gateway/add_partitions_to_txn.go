@@ -21,6 +21,11 @@ func init() {
 			if req.Version > 3 {
 				return false, nil
 			}
+			refs := make([]topicRef, 0, 8)
+			for _, t := range req.Topics {
+				refs = append(refs, topicRef{name: t.Topic})
+			}
+			_ = c.gw.views.resolve(c.ctx, refs...) // what slips through is refused by the cluster
 			for _, t := range req.Topics {
 				if c.gw.views.Name(t.Topic) != nil {
 					return true, nil

@@ -28,7 +28,7 @@ const maxIsolations = 100_000
 func (c *conn) isolationKey(viewName string) isolationKey {
 	k := isolationKey{peer: c.peer, view: viewName}
 	if c.clientID != nil {
-		k.clientID = *c.clientID
+		k.clientID = (*c.clientID)[:min(len(*c.clientID), 200)]
 	}
 	return k
 }

@@ -2,8 +2,10 @@ package gateway
 
 import (
 	"context"
+	"sync"
 	"time"
 
+	"github.com/tandem-kafka/tandem/internal/slicecache"
 	"github.com/tandem-kafka/tandem/internal/wire"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -58,6 +60,7 @@ func (c *conn) handleListOffsets(ctx context.Context, req *kmsg.ListOffsetsReque
 	work.SetLimit(listOffsetsConcurrent)
 	wctx, cancel := context.WithTimeout(ctx, listOffsetsWait)
 	defer cancel()
+	var starts sourceOffsets
 	for _, t := range req.Topics {
 		w := c.gw.views.Name(t.Topic)
 		if w == nil {
@@ -79,7 +82,7 @@ func (c *conn) handleListOffsets(ctx context.Context, req *kmsg.ListOffsetsReque
 				continue
 			}
 			work.Go(func() error {
-				c.listOffset(wctx, w, p, req.IsolationLevel == 1, rp)
+				c.listOffset(wctx, w, p, req.IsolationLevel == 1, &starts, rp)
 				if req.Version == 0 && rp.ErrorCode == 0 {
 					rp.OldStyleOffsets = []int64{rp.Offset}
 				}
@@ -103,8 +106,42 @@ func (c *conn) handleListOffsets(ctx context.Context, req *kmsg.ListOffsetsReque
 	return resp, nil
 }
 
+// sourceOffsets are answers that hold for all slices of a source partition: a
+// request for a thousand virtual partitions asks the cluster once for each.
+type sourceOffsets struct {
+	mu    sync.Mutex
+	asked map[sourceOffset]func() (int64, int64, error)
+}
+
+type sourceOffset struct {
+	src       slicecache.Source
+	timestamp int64
+}
+
+func (s *sourceOffsets) ask(key sourceOffset, ask func() (int64, int64, error)) (offset, ts int64, err error) {
+	type answer struct {
+		offset, ts int64
+		err        error
+	}
+	s.mu.Lock()
+	once, ok := s.asked[key]
+	if !ok {
+		get := sync.OnceValue(func() (a answer) {
+			a.offset, a.ts, a.err = ask()
+			return a
+		})
+		once = func() (int64, int64, error) { a := get(); return a.offset, a.ts, a.err }
+		if s.asked == nil {
+			s.asked = make(map[sourceOffset]func() (int64, int64, error))
+		}
+		s.asked[key] = once
+	}
+	s.mu.Unlock()
+	return once()
+}
+
 // listOffset answers for one virtual partition.
-func (c *conn) listOffset(ctx context.Context, w *View, p kmsg.ListOffsetsRequestTopicPartition, readCommitted bool, rp *kmsg.ListOffsetsResponseTopicPartition) {
+func (c *conn) listOffset(ctx context.Context, w *View, p kmsg.ListOffsetsRequestTopicPartition, readCommitted bool, starts *sourceOffsets, rp *kmsg.ListOffsetsResponseTopicPartition) {
 	src, slice, ok := w.SourceOf(p.Partition)
 	if !ok {
 		rp.ErrorCode = kerr.UnknownTopicOrPartition.Code
@@ -115,7 +152,10 @@ func (c *conn) listOffset(ctx context.Context, w *View, p kmsg.ListOffsetsReques
 	case latestTimestamp:
 		rp.Offset, _, err = c.gw.cache.End(ctx, src, w.Slicing(), slice, readCommitted)
 	case earliestTimestamp, earliestLocalOffset, latestTieredOffset:
-		rp.Offset, rp.Timestamp, _, err = c.gw.reader.ListOffset(ctx, src, p.Timestamp, readCommitted)
+		rp.Offset, rp.Timestamp, err = starts.ask(sourceOffset{src, p.Timestamp}, func() (int64, int64, error) {
+			offset, ts, _, err := c.gw.reader.ListOffset(ctx, src, p.Timestamp, readCommitted)
+			return offset, ts, err
+		})
 	default:
 		if p.Timestamp < maxTimestamp {
 			rp.ErrorCode = kerr.UnsupportedVersion.Code

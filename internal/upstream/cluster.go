@@ -78,7 +78,9 @@ func Open(ctx context.Context, cfg Config, log *slog.Logger) (*Cluster, error) {
 	c := &Cluster{cfg: cfg, log: log, client: client, admin: kadm.NewClient(client), brokers: make(map[int32]Broker)}
 	var cause error
 	for {
-		_, err = c.Topics(ctx)
+		if err = cfg.probe(ctx); err == nil {
+			_, err = c.Topics(ctx)
+		}
 		if err == nil {
 			return c, nil
 		}
@@ -99,6 +101,21 @@ func Open(ctx context.Context, cfg Config, log *slog.Logger) (*Cluster, error) {
 		}
 		return nil, fmt.Errorf("the Kafka cluster at %v does not answer: %w", cfg.Bootstrap, cause)
 	}
+}
+
+// probe connects to the first configured address that answers. Unlike kgo, which
+// goes on trying, it says at once what is wrong.
+func (c *Config) probe(ctx context.Context) error {
+	var last error
+	for _, addr := range c.Bootstrap {
+		conn, err := c.Connect(ctx, addr, "tandem")
+		if err == nil {
+			conn.Close()
+			return nil
+		}
+		last = err
+	}
+	return last
 }
 
 // Close ends the cluster's own connections.

@@ -81,7 +81,10 @@ func (c *Conn) hello(ctx context.Context, cfg *Config) error {
 	if cfg.SASL == nil {
 		return nil
 	}
-	return c.authenticate(ctx, cfg)
+	if err := c.authenticate(ctx, cfg); err != nil {
+		return fmt.Errorf("SASL authentication: %w", err)
+	}
+	return nil
 }
 
 func (c *Conn) authenticate(ctx context.Context, cfg *Config) error {

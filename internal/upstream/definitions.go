@@ -146,11 +146,19 @@ func (d *Definitions) Append(ctx context.Context, key, value []byte) error {
 			return fmt.Errorf("creating %s: %w", DefinitionsTopic, err)
 		}
 	}
-	err = d.c.client.ProduceSync(ctx, &kgo.Record{Topic: DefinitionsTopic, Key: key, Value: value}).FirstErr()
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", DefinitionsTopic, err)
+	r := &kgo.Record{Topic: DefinitionsTopic, Key: key, Value: value}
+	for attempt := 0; ; attempt++ {
+		err := d.c.client.ProduceSync(ctx, r).FirstErr()
+		if err == nil {
+			return nil
+		}
+		if attempt == 3 || !errors.Is(err, kerr.UnknownTopicID) {
+			return fmt.Errorf("writing %s: %w", DefinitionsTopic, err)
+		}
+		// The topic was made anew: the producer knows the old one's id only.
+		d.c.client.PurgeTopicsFromProducing(DefinitionsTopic)
+		r = &kgo.Record{Topic: DefinitionsTopic, Key: key, Value: value}
 	}
-	return nil
 }
 
 // create makes the definitions topic. Nothing works for long without it, so it

@@ -16,9 +16,13 @@ const (
 	SASLHandshake           int16 = 17
 	APIVersions             int16 = 18
 	DeleteTopics            int16 = 20
+	DeleteRecords           int16 = 21
 	OffsetForLeaderEpoch    int16 = 23
 	AddPartitionsToTxn      int16 = 24
 	TxnOffsetCommit         int16 = 28
+	AlterConfigs            int16 = 33
+	CreatePartitions        int16 = 37
+	IncrementalAlterConfigs int16 = 44
 	DescribeCluster         int16 = 60
 	ConsumerGroupHeartbeat  int16 = 68
 	DescribeTopicPartitions int16 = 75
