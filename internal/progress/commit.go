@@ -75,6 +75,8 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 		}
 		low, high := reading{p: next, era: era}.levels(c.View, c.Slice)
 		t := tag{era: era, n: high, d: int64(high - low)} // counts at all positions, and makes nothing void that is not
+		own := &p.rows[c.View][c.Slice]
+		t.inherits = low != 0 && !(own.counts(era) && !own.tag.inherits && own.tag.voids() == low)
 		back := p.back(before, c, env.Next)
 		if back {
 			plan.Back = append(plan.Back, i)

@@ -83,7 +83,7 @@ func (p *Picture) Equal(o *Picture) bool {
 func (p *Picture) SetSource(r Row) {
 	n := row{offset: max(r.Offset, -1), epoch: r.LeaderEpoch, pending: r.Pending}
 	if r.Metadata != nil && n.present() {
-		n.tag, n.ours = parseTag(*r.Metadata, r.Offset)
+		n.tag, n.ours = parseSourceText(*r.Metadata, r.Offset)
 	}
 	p.source = n
 }
@@ -160,7 +160,7 @@ func (p *Picture) checksum(era int64) uint64 {
 	sum := uint64(0)
 	for v := range p.rows {
 		for s := range p.rows[v] {
-			if r := &p.rows[v][s]; r.tag.voids() != 0 && r.counts(era) {
+			if r := &p.rows[v][s]; r.tag.voids() != 0 && !r.tag.inherits && r.counts(era) {
 				sum += mix(p.views[v].Name, uint64(s), r.tag.voids())
 			}
 		}

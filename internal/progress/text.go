@@ -10,9 +10,9 @@ import (
 //
 //	tandem:1:ERA[.n[+d]]:OFFSET      the whole text of a source row; n is the checksum of the rewinds that its writer
 //	                                 knew; below the base, OFFSET+d, all is done that no rewind has set back
-//	TEXT|tandem:1:ERA[.n[+d]]:OFFSET a view row whose client wrote TEXT; n is the step at which it counts, n-d the step
-//	                                 below which it voids other rows
-//	!tandem:1:ERA[.n[+d]]:OFFSET     a view row whose client wrote null
+//	TEXT|tandem:1:ERA[.n[+d][i]]:OFFSET a view row whose client wrote TEXT; n is the step at which it counts, n-d the
+//	                                 step below which it voids other rows; i: it only keeps to what another row voids
+//	!tandem:1:ERA[.n[+d][i]]:OFFSET  a view row whose client wrote null
 //
 // The ':' keeps Kafka Streams from taking the source row's text for its own (base64). The repeated offset tells a text
 // that another tool copied to another offset: that row is not ours.
@@ -33,6 +33,8 @@ type tag struct {
 	era int64  // >= 0
 	n   uint64 // step of a view row, checksum of a source row
 	d   int64  // >= 0, and 0 if n is; at most n in a view row
+	// inherits: the row voids what another one does that was there before; false if n is 0, and in a source row
+	inherits bool
 }
 
 // voids is the step below which a view row makes others void.
@@ -47,6 +49,9 @@ func (t tag) append(b []byte, offset int64) []byte {
 		if t.d != 0 {
 			b = append(b, '+')
 			b = strconv.AppendInt(b, t.d, 10)
+		}
+		if t.inherits {
+			b = append(b, 'i')
 		}
 	}
 	b = append(b, ':')
@@ -69,6 +74,7 @@ func parseTag(s string, offset int64) (t tag, ok bool) {
 		return tag{}, false
 	}
 	if dotted {
+		n, t.inherits = strings.CutSuffix(n, "i")
 		n, d, far := strings.Cut(n, "+")
 		if far {
 			if t.d, err = strconv.ParseInt(d, 10, 64); err != nil || t.d <= 0 || t.d > math.MaxInt64-offset || strconv.FormatInt(t.d, 10) != d {
@@ -127,6 +133,15 @@ func SourceIsOurs(stored *string, offset int64) bool {
 	if stored == nil {
 		return false
 	}
-	_, ok := parseTag(*stored, offset)
+	_, ok := parseSourceText(*stored, offset)
 	return ok
+}
+
+// parseSourceText takes the text of a source row apart.
+func parseSourceText(stored string, offset int64) (t tag, ours bool) {
+	t, ours = parseTag(stored, offset)
+	if !ours || t.inherits {
+		return tag{}, false
+	}
+	return t, true
 }
