@@ -45,9 +45,30 @@ func init() {
 				names[i] = req.Topics[i].Topic
 			}
 			_, _ = c.ensureViews(ctx, names) // the broker's answer says where there is none
-			return c.roundTrip(ctx, req)
+			resp, err := c.roundTrip(ctx, req)
+			if err == nil {
+				c.rewriteReplicas(resp.(*kmsg.DescribeTopicPartitionsResponse))
+			}
+			return resp, err
 		}),
+		rewrite: always((*conn).rewriteReplicas),
 	})
+}
+
+// rewriteReplicas puts empty lists where the embedded engine has null, which
+// the protocol allows, no broker sends, and the Java admin client dies of.
+func (c *conn) rewriteReplicas(r *kmsg.DescribeTopicPartitionsResponse) {
+	for i := range r.Topics {
+		for j := range r.Topics[i].Partitions {
+			p := &r.Topics[i].Partitions[j]
+			if p.EligibleLeaderReplicas == nil {
+				p.EligibleLeaderReplicas = []int32{}
+			}
+			if p.LastKnownELR == nil {
+				p.LastKnownELR = []int32{}
+			}
+		}
+	}
 }
 
 // wanted reports whether asking for a topic of this name may have to make a

@@ -44,7 +44,7 @@ func trusting(t *testing.T, ca string) kgo.Opt {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(pem)
-	return kgo.DialTLSConfig(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12})
+	return kgo.Dialer((&tls.Dialer{Config: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}).DialContext)
 }
 
 // allow gives a user operations on a resource: a topic, a prefix of topic names that ends in *, "group:NAME" or "cluster".
