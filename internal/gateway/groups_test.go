@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,10 +14,26 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
+// anyWorld is a gateway in front of kfake, or of the cluster that TANDEM_TEST_KAFKA names.
+func anyWorld(t *testing.T) *world {
+	t.Helper()
+	bootstrap := os.Getenv("TANDEM_TEST_KAFKA")
+	if bootstrap == "" {
+		return newWorld(t, nil)
+	}
+	return newWorld(t, func(c *Config) { c.Upstream.Bootstrap = []string{bootstrap} })
+}
+
+// names are those of a topic and a group of the test's own.
+func (w *world) names(t *testing.T) (topic, group string) {
+	n := fmt.Sprintf("%s-%d", t.Name(), time.Now().UnixNano())
+	return "orders-" + n, "g-" + n
+}
+
 // direct is an admin of the cluster behind the gateway.
 func (w *world) direct() *kadm.Client {
 	w.t.Helper()
-	c, err := kgo.NewClient(kgo.SeedBrokers(w.fake.ListenAddrs()...))
+	c, err := kgo.NewClient(kgo.SeedBrokers(w.gw.cfg.Upstream.Bootstrap...))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -40,9 +57,9 @@ func (w *world) stored(group, topic string, partition int32) (int64, string) {
 
 // wantStable looks at the source row: not below from, and not above the first
 // record that is not done.
-func (w *world) wantStable(group string, from, first, era int64) {
+func (w *world) wantStable(group, source string, from, first, era int64) {
 	w.t.Helper()
-	at, text := w.stored(group, "orders", 0)
+	at, text := w.stored(group, source, 0)
 	if at < from || at > first || text != fmt.Sprintf("tandem:1:%d:%d", era, at) {
 		w.t.Errorf("the source row is %d %q, want between %d and %d, in era %d", at, text, from, first, era)
 	}
@@ -59,11 +76,11 @@ func (w *world) wantStored(group, topic string, partition int32, at int64, text 
 // commit commits through the gateway as a tool does: without a member.
 func (w *world) commit(group, topic string, offsets map[int32]int64) {
 	w.t.Helper()
-	os := make(kadm.Offsets)
+	offs := make(kadm.Offsets)
 	for p, at := range offsets {
-		os.Add(kadm.Offset{Topic: topic, Partition: p, At: at, LeaderEpoch: -1, Metadata: fmt.Sprint("text ", p)})
+		offs.Add(kadm.Offset{Topic: topic, Partition: p, At: at, LeaderEpoch: -1, Metadata: fmt.Sprint("text ", p)})
 	}
-	if err := w.admin.CommitAllOffsets(w.t.Context(), group, os); err != nil {
+	if err := w.admin.CommitAllOffsets(w.t.Context(), group, offs); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -149,24 +166,25 @@ func least(m map[int32][]int64, after map[int32]int64) int64 {
 }
 
 func TestCommitToAViewMovesTheSourceRow(t *testing.T) {
-	w := newWorld(t, nil)
-	w.topic("orders", 1)
-	w.produce("orders", 100)
-	view := w.view("orders", 4)
+	w := anyWorld(t)
+	orders, g := w.names(t)
+	w.topic(orders, 1)
+	w.produce(orders, 100)
+	view := w.view(orders, 4)
 	at := w.slices(view)
 
-	w.commit("g", view, map[int32]int64{1: 50})
-	w.wantStored("g", view, 1, 50, "text 1|tandem:1:0:50")
+	w.commit(g, view, map[int32]int64{1: 50})
+	w.wantStored(g, view, 1, 50, "text 1|tandem:1:0:50")
 	first := least(at, map[int32]int64{1: 50})
-	w.wantStable("g", 0, first, 0)
+	w.wantStable(g, orders, 0, first, 0)
 
 	all := map[int32]int64{0: 60, 1: 70, 2: 80, 3: 90}
-	w.commit("g", view, all)
-	w.wantStable("g", 60, least(at, all), 0)
-	if got := w.starts("g", view); fmt.Sprint(got) != fmt.Sprint(all) {
+	w.commit(g, view, all)
+	w.wantStable(g, orders, 60, least(at, all), 0)
+	if got := w.starts(g, view); fmt.Sprint(got) != fmt.Sprint(all) {
 		t.Errorf("starts %v, want %v", got, all)
 	}
-	os, err := w.admin.FetchOffsets(t.Context(), "g")
+	os, err := w.admin.FetchOffsets(t.Context(), g)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,48 +193,49 @@ func TestCommitToAViewMovesTheSourceRow(t *testing.T) {
 	}
 
 	ends := map[int32]int64{0: 100, 1: 100, 2: 100, 3: 100}
-	w.commit("g", view, ends)
-	w.wantStored("g", "orders", 0, 100, "tandem:1:0:100")
+	w.commit(g, view, ends)
+	w.wantStored(g, orders, 0, 100, "tandem:1:0:100")
 }
 
 func TestMovesKeepProgress(t *testing.T) {
-	w := newWorld(t, nil)
-	w.topic("orders", 1)
-	w.produce("orders", 200)
-	narrow, wide := w.view("orders", 2), w.view("orders", 8)
+	w := anyWorld(t)
+	orders, g := w.names(t)
+	w.topic(orders, 1)
+	w.produce(orders, 200)
+	narrow, wide := w.view(orders, 2), w.view(orders, 8)
 	at := w.slices(wide)
 
-	w.commit("g", "orders", map[int32]int64{0: 40}) // a plain consumer
-	for v, start := range w.starts("g", wide) {
+	w.commit(g, orders, map[int32]int64{0: 40}) // a plain consumer
+	for v, start := range w.starts(g, wide) {
 		if start != 40 {
 			t.Errorf("after the source, %d starts at %d, want 40", v, start)
 		}
 	}
-	w.commit("g", narrow, map[int32]int64{0: 150, 1: 60})
-	for v, start := range w.starts("g", wide) {
+	w.commit(g, narrow, map[int32]int64{0: 150, 1: 60})
+	for v, start := range w.starts(g, wide) {
 		if want := map[int32]int64{0: 150, 1: 60}[v%2]; start != want {
 			t.Errorf("after %s, %d starts at %d, want %d", narrow, v, start, want)
 		}
 	}
 	first := least(map[int32][]int64{0: at[0], 1: at[1], 2: at[2], 3: at[3], 4: at[4], 5: at[5], 6: at[6], 7: at[7]},
 		map[int32]int64{0: 150, 1: 60, 2: 150, 3: 60, 4: 150, 5: 60, 6: 150, 7: 60})
-	w.wantStable("g", 60, first, 1) // where the source would go on
+	w.wantStable(g, orders, 60, first, 1) // where the source would go on
 
 	// A reset of the source while the group is down moves all slices, and what was committed before stays dead.
-	os := make(kadm.Offsets)
-	os.Add(kadm.Offset{Topic: "orders", Partition: 0, At: 10, LeaderEpoch: -1})
-	if err := w.direct().CommitAllOffsets(t.Context(), "g", os); err != nil {
+	offs := make(kadm.Offsets)
+	offs.Add(kadm.Offset{Topic: orders, Partition: 0, At: 10, LeaderEpoch: -1})
+	if err := w.direct().CommitAllOffsets(t.Context(), g, offs); err != nil {
 		t.Fatal(err)
 	}
 	for _, view := range []string{narrow, wide} {
-		for v, start := range w.starts("g", view) {
+		for v, start := range w.starts(g, view) {
 			if start != 10 {
 				t.Errorf("after a reset, %s-%d starts at %d, want 10", view, v, start)
 			}
 		}
 	}
-	w.commit("g", wide, map[int32]int64{3: 100})
-	for v, start := range w.starts("g", wide) {
+	w.commit(g, wide, map[int32]int64{3: 100})
+	for v, start := range w.starts(g, wide) {
 		if want := map[bool]int64{true: 100, false: 10}[v == 3]; start < want || start > want && (v == 3 || len(at[v]) == 0) {
 			t.Errorf("in the new era, %d starts at %d, want %d", v, start, want)
 		}
@@ -224,37 +243,38 @@ func TestMovesKeepProgress(t *testing.T) {
 }
 
 func TestCommitThatGoesBackIsHonouredByOtherViews(t *testing.T) {
-	w := newWorld(t, nil)
-	w.topic("orders", 1)
-	w.produce("orders", 200)
-	narrow, wide := w.view("orders", 2), w.view("orders", 8)
+	w := anyWorld(t)
+	orders, g := w.names(t)
+	w.topic(orders, 1)
+	w.produce(orders, 200)
+	narrow, wide := w.view(orders, 2), w.view(orders, 8)
 	_ = w.slices(wide)
-	w.commit("g", narrow, map[int32]int64{0: 150, 1: 150})
-	w.commit("g", wide, map[int32]int64{4: 20})
-	got := w.starts("g", wide)
+	w.commit(g, narrow, map[int32]int64{0: 150, 1: 150})
+	w.commit(g, wide, map[int32]int64{4: 20})
+	got := w.starts(g, wide)
 	for v, start := range got {
 		if want := map[bool]int64{true: 20, false: 150}[v == 4]; start != want {
 			t.Errorf("%d starts at %d, want %d", v, start, want)
 		}
 	}
-	if got := w.starts("g", narrow); got[0] != 20 || got[1] != 150 {
+	if got := w.starts(g, narrow); got[0] != 20 || got[1] != 150 {
 		t.Errorf("%s starts at %v, want 20 and 150", narrow, got)
 	}
-	if at, _ := w.stored("g", "orders", 0); at < 20 || at > 60 {
+	if at, _ := w.stored(g, orders, 0); at < 20 || at > 60 {
 		t.Errorf("the source row is %d, want the slice's first record from 20 on", at)
 	}
 }
 
 func TestTransactionalCommit(t *testing.T) {
-	w := newWorld(t, nil)
-	w.topic("orders", 1)
-	w.topic("out", 1)
-	w.produce("orders", 100)
-	view := w.view("orders", 4)
+	w := anyWorld(t)
+	orders, g := w.names(t)
+	w.topic(orders, 1)
+	w.produce(orders, 100)
+	view := w.view(orders, 4)
 	_ = w.slices(view)
 	run := func(commit kgo.TransactionEndTry) {
 		t.Helper()
-		s, err := kgo.NewGroupTransactSession(kgo.SeedBrokers(w.gw.Addr()), kgo.ConsumerGroup("g"), kgo.ConsumeTopics(view), kgo.TransactionalID("tx"),
+		s, err := kgo.NewGroupTransactSession(kgo.SeedBrokers(w.gw.Addr()), kgo.ConsumerGroup(g), kgo.ConsumeTopics(view), kgo.TransactionalID(g),
 			kgo.FetchMaxWait(100*time.Millisecond), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.RequireStableFetchOffsets(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 		if err != nil {
 			t.Fatal(err)
@@ -277,18 +297,23 @@ func TestTransactionalCommit(t *testing.T) {
 		}
 	}
 	run(kgo.TryAbort)
-	if at, text := w.stored("g", "orders", 0); at != -1 {
+	if at, text := w.stored(g, orders, 0); at != -1 {
 		t.Errorf("after an abort the source row is %d %q", at, text)
 	}
 	run(kgo.TryCommit)
-	w.wantStored("g", "orders", 0, 100, "tandem:1:0:100")
+	deadline := time.Now().Add(10 * time.Second)
+	for at := int64(-1); at < 0 && time.Now().Before(deadline); { // the brokers write a transaction's end in their own time
+		at, _ = w.stored(g, orders, 0)
+	}
+	w.wantStored(g, orders, 0, 100, "tandem:1:0:100")
 }
 
 func TestRefusedAdditionFailsTheRowsOfItsPartition(t *testing.T) {
 	w := newWorld(t, nil)
-	w.topic("orders", 2)
-	w.produce("orders", 100)
-	view := w.view("orders", 4)
+	orders, _ := w.names(t)
+	w.topic(orders, 2)
+	w.produce(orders, 100)
+	view := w.view(orders, 4)
 	w.fake.ControlKey(8, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		req := kreq.(*kmsg.OffsetCommitRequest)
 		w.fake.KeepControl()
@@ -308,16 +333,16 @@ func TestRefusedAdditionFailsTheRowsOfItsPartition(t *testing.T) {
 		}
 		return resp, nil, true
 	})
-	os := make(kadm.Offsets)
-	os.Add(kadm.Offset{Topic: view, Partition: 1, At: 5, LeaderEpoch: -1})
-	res, err := w.admin.CommitOffsets(t.Context(), "g", os)
+	offs := make(kadm.Offsets)
+	offs.Add(kadm.Offset{Topic: view, Partition: 1, At: 5, LeaderEpoch: -1})
+	res, err := w.admin.CommitOffsets(t.Context(), "g", offs)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if o, _ := res.Lookup(view, 1); o.Err != kerr.TopicAuthorizationFailed {
 		t.Errorf("got %v, want the source row's error", o.Err)
 	}
-	if _, ok := res.Lookup("orders", 1); ok {
+	if _, ok := res.Lookup(orders, 1); ok {
 		t.Error("the answer shows the addition")
 	}
 }

@@ -111,14 +111,22 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 	return plan
 }
 
-// adopt gives the rows of tools a tag, so that what is committed later can stand above them. The lowest gets the highest
-// step: it is what decides where they overlap.
+// adopt gives rows of tools a tag: those of other views that overlap the commits, so that these can stand above them, and
+// in a new era those above the source row, which would decide once it is ours. No others, because their own clients may
+// be committing. The lowest gets the highest step: it is what decides where they overlap.
 func (p *Picture) adopt(next *Picture, era int64, commits []Commit) (added []Write) {
 	for v := range p.rows {
 		for s := range p.rows[v] {
-			if !p.rows[v][s].untagged() || slices.ContainsFunc(commits, func(c Commit) bool {
-				return c.View == v && int(c.Slice) == s && c.Offset >= 0 && !c.Uncounted
-			}) {
+			if !p.rows[v][s].untagged() {
+				continue
+			}
+			replaced, overlaps := false, p.foreign() && p.rows[v][s].offset > p.source.offset
+			for _, c := range commits {
+				replaced = replaced || c.View == v && int(c.Slice) == s && c.Offset >= 0 && !c.Uncounted
+				k := min(p.views[v].K, p.views[c.View].K)
+				overlaps = overlaps || c.View != v && int32(s)%k == c.Slice%k
+			}
+			if replaced || !overlaps {
 				continue
 			}
 			w := Write{View: v, Slice: int32(s), Offset: p.rows[v][s].offset, LeaderEpoch: p.rows[v][s].epoch}

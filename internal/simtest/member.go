@@ -312,6 +312,9 @@ func (m *member) seekBack() {
 		return
 	}
 	p := m.w.parts[s.part]
+	if p.vague {
+		return // a row of a tool, too, that another gateway adopts at the same time makes a rewind void
+	}
 	if m.w.exactly {
 		if m.txn != nil {
 			return // after its transaction
