@@ -53,6 +53,9 @@ func scale(t *testing.T, e engine, work time.Duration, records func(members int)
 			c.Work, c.Session = work, 6*time.Second
 			c.Handle = func(*kgo.Record) { handled.Add(1) }
 			c.Opts = append(c.Opts, has.of(c.Member)...)
+			if work > 0 { // many fetches: members wait for theirs at the same time
+				c.Opts = append(c.Opts, kgo.FetchMaxPartitionBytes(1<<10))
+			}
 			consumers = append(consumers, harness.Consume(t, l, c))
 		}
 		await(t, 20*time.Second, func() string {

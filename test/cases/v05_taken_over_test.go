@@ -68,7 +68,7 @@ func TestPartitionTakenOverFarBehind(t *testing.T) {
 			return ""
 		})
 		keys := keysOf(k, 25)
-		harness.Produce(t, e.gateway.Bootstrap, l, harness.Production{Topic: source, Records: records, Key: func(i int) []byte { return keys[i%len(keys)] }})
+		harness.Produce(t, e.gateway.Bootstrap, l, harness.Production{Topic: source, Records: records, Batch: 200, Key: func(i int) []byte { return keys[i%len(keys)] }})
 		await(t, 20*time.Second, func() string {
 			mu.Lock()
 			defer mu.Unlock()
