@@ -15,7 +15,7 @@ import (
 // run is what one turn of one side showed.
 type run struct {
 	seconds float64
-	bytes   float64 // of keys and values
+	bytes   float64 // of keys and values, or how many there were of what is counted
 	client  float64 // CPU seconds of this process
 	server  float64 // CPU seconds of the gateway, 0: none
 	read    float64 // bytes the gateway read with read(2)
@@ -24,6 +24,13 @@ type run struct {
 func (r run) mbPerSecond() float64 { return r.bytes / r.seconds / 1e6 }
 func (r run) serverPerGB() float64 { return r.server / r.bytes * 1e9 }
 func (r run) clientPerGB() float64 { return r.client / r.bytes * 1e9 }
+
+func (r run) String() string {
+	if r.bytes < 1e6 { // it counted something else
+		return fmt.Sprintf("%6.0f a second  gateway %.0f µs  client %.0f µs", r.bytes/r.seconds, r.server/r.bytes*1e6, r.client/r.bytes*1e6)
+	}
+	return fmt.Sprintf("%6.0f MB/s  gateway %.2f s/GB  client %.2f s/GB", r.mbPerSecond(), r.serverPerGB(), r.clientPerGB())
+}
 
 func ownCPU() float64 {
 	var u syscall.Rusage
@@ -146,7 +153,7 @@ func (b *bench) turns(what string, sides ...side) ([][]run, error) {
 			if round == 0 {
 				continue
 			}
-			b.progress("%s %d/%d %-24s %6.0f MB/s  gateway %.2f s/GB  client %.2f s/GB", what, round, b.rounds, sides[i].name, r.mbPerSecond(), r.serverPerGB(), r.clientPerGB())
+			b.progress("%s %d/%d %-24s %v", what, round, b.rounds, sides[i].name, r)
 			all[i] = append(all[i], r)
 		}
 	}

@@ -2,9 +2,11 @@ package main
 
 import (
 	"fmt"
+	"math/bits"
 	"time"
 
 	"github.com/tandem-kafka/tandem/internal/wire"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -26,7 +28,7 @@ func memoryTable(b *bench) (*result, error) {
 		grow func(g *process, n int) (done func(), err error)
 	}{
 		{"idle connection", b.scaled(1000, 100), b.idleConnections},
-		{"virtual partition being read", b.scaled(2048, 256), func(g *process, n int) (func(), error) { return b.readPartitions(g, source, n) }},
+		{"virtual partition being read", powerOfTwo(b.scaled(2048, 256)), func(g *process, n int) (func(), error) { return b.readPartitions(g, source, n) }},
 		{"idle group with commits on a view of 16", b.scaled(2000, 100), func(g *process, n int) (func(), error) { return b.idleGroups(g, source, n) }},
 	} {
 		g, err := b.gateway()
@@ -107,6 +109,21 @@ func (b *bench) idleGroups(g *process, source string, n int) (func(), error) {
 		return func() {}, err
 	}
 	done := func() { c.Close(); b.dropTopics(view) }
+	// The broker makes its topic of offsets when somebody asks for a coordinator.
+	cl, err := client(g.addr)
+	if err != nil {
+		return done, err
+	}
+	defer cl.Close()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		err := kadm.NewClient(cl).FindGroupCoordinators(b.ctx, "idle-0").Error()
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			return done, err
+		}
+	}
 	for i := range n {
 		req := kmsg.NewPtrOffsetCommitRequest()
 		req.Version, req.Group, req.Generation = 8, fmt.Sprintf("idle-%d", i), -1
@@ -139,3 +156,6 @@ func (b *bench) idleGroups(g *process, source string, n int) (func(), error) {
 	}
 	return done, nil
 }
+
+// powerOfTwo is the highest power of two that is not above n.
+func powerOfTwo(n int) int { return 1 << (bits.Len(uint(n)) - 1) }

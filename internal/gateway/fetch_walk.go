@@ -53,7 +53,7 @@ func (c *conn) walkFetch(size int) error {
 		w.tags()
 	}
 	if w.err != nil {
-		return fmt.Errorf("Fetch response: %w", w.err)
+		return fmt.Errorf("response of Fetch: %w", w.err)
 	}
 	w.end()
 	if w.err == nil {
