@@ -103,7 +103,7 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 	}
 	stable := r.stable(env.LogStart, env.Next)
 	t := tag{era: era, n: sum}
-	if base := r.base(); sum != 0 && base > stable {
+	if base := r.base(); base > stable {
 		t.d = base - stable
 	}
 	text := string(t.append(nil, stable))
@@ -111,30 +111,37 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 	return plan
 }
 
-// adopt gives rows of tools a tag: those of other views that overlap the commits, so that these can stand above them, and
-// in a new era those above the source row, which would decide once it is ours. No others, because their own clients may
-// be committing. The lowest gets the highest step: it is what decides where they overlap.
+// adopt gives rows of tools a tag: those of other views that overlap the commits, so that these can stand above them; in
+// a new era those above the source row, which would decide once it is ours; and what overlaps those. No others, because
+// their own clients may be committing. The lowest gets the highest step: it is what decides where they overlap.
 func (p *Picture) adopt(next *Picture, era int64, commits []Commit) (added []Write) {
+	var left []Write // rows of tools that stay, so far
 	for v := range p.rows {
 		for s := range p.rows[v] {
-			if !p.rows[v][s].untagged() {
-				continue
-			}
-			replaced, overlaps := false, p.foreign() && p.rows[v][s].offset > p.source.offset
-			for _, c := range commits {
-				replaced = replaced || c.View == v && int(c.Slice) == s && c.Offset >= 0 && !c.Uncounted
-				k := min(p.views[v].K, p.views[c.View].K)
-				overlaps = overlaps || c.View != v && int32(s)%k == c.Slice%k
-			}
-			if replaced || !overlaps {
-				continue
-			}
 			w := Write{View: v, Slice: int32(s), Offset: p.rows[v][s].offset, LeaderEpoch: p.rows[v][s].epoch}
-			if p.foreign() {
-				w.Offset = min(w.Offset, p.source.offset)
+			if !p.rows[v][s].untagged() || slices.ContainsFunc(commits, func(c Commit) bool {
+				return c.View == v && c.Slice == w.Slice && c.Offset >= 0
+			}) {
+				continue
 			}
-			added = append(added, w)
+			if p.foreign() && w.Offset > p.source.offset {
+				w.Offset = p.source.offset
+				added = append(added, w)
+			} else if slices.ContainsFunc(commits, func(c Commit) bool { return c.View != v && p.overlap(v, w.Slice, c.View, c.Slice) }) {
+				added = append(added, w)
+			} else {
+				left = append(left, w)
+			}
 		}
+	}
+	for i := 0; i < len(added); i++ {
+		left = slices.DeleteFunc(left, func(w Write) bool {
+			more := p.overlap(w.View, w.Slice, added[i].View, added[i].Slice)
+			if more {
+				added = append(added, w)
+			}
+			return more
+		})
 	}
 	slices.SortStableFunc(added, func(a, b Write) int { return cmp.Compare(b.Offset, a.Offset) })
 	for i := range added {
@@ -161,6 +168,13 @@ func (p *Picture) back(r reading, c Commit, next NextRecord) bool {
 		from = max(from, own.offset)
 	}
 	return c.Offset < from && (next == nil || next(c.View, c.Slice, c.Offset) < from)
+}
+
+// overlap reports whether two slices have positions in common: slices of powers of two do where they are equal modulo the
+// smaller one.
+func (p *Picture) overlap(view int, slice int32, other int, otherSlice int32) bool {
+	k := min(p.views[view].K, p.views[other].K)
+	return slice%k == otherSlice%k
 }
 
 // highestStep is the highest step of the rows that overlap a slice.

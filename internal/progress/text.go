@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The texts. All end in the same words; n and d are left out when they are 0, and d is when n is:
+// The texts. All end in the same words; d is left out when it is 0, and n when both are:
 //
 //	tandem:1:ERA[.n[+d]]:OFFSET      the whole text of a source row; n is the checksum of the rewinds that its writer
 //	                                 knew; below the base, OFFSET+d, all is done that no rewind has set back
@@ -32,7 +32,7 @@ const highest = 1 << 62
 type tag struct {
 	era int64  // >= 0
 	n   uint64 // step of a view row, checksum of a source row
-	d   int64  // >= 0, and 0 if n is; at most n in a view row
+	d   int64  // >= 0; at most n in a view row
 	// inherits: the row voids what another one does that was there before; false if n is 0, and in a source row
 	inherits bool
 }
@@ -43,7 +43,7 @@ func (t tag) voids() uint64 { return t.n - uint64(t.d) }
 func (t tag) append(b []byte, offset int64) []byte {
 	b = append(b, words...)
 	b = strconv.AppendInt(b, t.era, 10)
-	if t.n != 0 {
+	if t.n != 0 || t.d != 0 {
 		b = append(b, '.')
 		b = strconv.AppendUint(b, t.n, 10)
 		if t.d != 0 {
@@ -77,11 +77,11 @@ func parseTag(s string, offset int64) (t tag, ok bool) {
 		n, t.inherits = strings.CutSuffix(n, "i")
 		n, d, far := strings.Cut(n, "+")
 		if far {
-			if t.d, err = strconv.ParseInt(d, 10, 64); err != nil || t.d <= 0 || t.d > math.MaxInt64-offset || strconv.FormatInt(t.d, 10) != d {
+			if t.d, err = strconv.ParseInt(d, 10, 64); err != nil || t.d <= 0 || strconv.FormatInt(t.d, 10) != d {
 				return tag{}, false
 			}
 		}
-		if t.n, err = strconv.ParseUint(n, 10, 64); err != nil || t.n == 0 || strconv.FormatUint(t.n, 10) != n {
+		if t.n, err = strconv.ParseUint(n, 10, 64); err != nil || t.n == 0 && t.d == 0 || strconv.FormatUint(t.n, 10) != n {
 			return tag{}, false
 		}
 	}
@@ -110,7 +110,7 @@ func parseViewText(stored *string, offset int64) (client *string, t tag, ours bo
 		return stored, tag{}, false
 	}
 	t, ours = parseTag((*stored)[i:], offset)
-	ours = ours && t.n <= highest && uint64(t.d) <= t.n
+	ours = ours && t.n <= highest && uint64(t.d) <= t.n && (t.n > 0 || !t.inherits)
 	mark := (*stored)[i-1]
 	switch {
 	case ours && mark == textMark:
@@ -140,7 +140,7 @@ func SourceIsOurs(stored *string, offset int64) bool {
 // parseSourceText takes the text of a source row apart.
 func parseSourceText(stored string, offset int64) (t tag, ours bool) {
 	t, ours = parseTag(stored, offset)
-	if !ours || t.inherits {
+	if !ours || t.inherits || t.d > math.MaxInt64-offset {
 		return tag{}, false
 	}
 	return t, true
