@@ -15,29 +15,29 @@ import (
 // memoryTable shows what the gateway's resident memory grows by.
 func memoryTable(b *bench) (*result, error) {
 	r := &result{Head: []string{"what", "how many", "resident before", "after", "each"}}
-	source := b.name("memory")
-	if err := b.topic(source, 1); err != nil {
-		return nil, err
-	}
-	if err := b.fill(b.kafka.addr, source, data{records: 1000, bytes: 100, keys: 1000}); err != nil {
-		return nil, err
-	}
 	for _, m := range []struct {
 		what string
 		n    int
-		grow func(g *process, n int) (done func(), err error)
+		grow func(g *process, source string, n int) (done func(), err error)
 	}{
 		{"idle connection", b.scaled(1000, 100), b.idleConnections},
-		{"virtual partition being read", powerOfTwo(b.scaled(2048, 256)), func(g *process, n int) (func(), error) { return b.readPartitions(g, source, n) }},
-		{"idle group with commits on a view of 16", b.scaled(2000, 100), func(g *process, n int) (func(), error) { return b.idleGroups(g, source, n) }},
+		{"virtual partition being read", powerOfTwo(b.scaled(2048, 256)), b.readPartitions},
+		{"idle group with commits on a view of 16", b.scaled(2000, 100), b.idleGroups},
 	} {
+		source := b.name("memory") // of its own: progress is kept for all views of a source together
+		if err := b.topic(source, 1); err != nil {
+			return nil, err
+		}
+		if err := b.fill(b.kafka.addr, source, data{records: 1000, bytes: 100, keys: 1000}); err != nil {
+			return nil, err
+		}
 		g, err := b.gateway()
 		if err != nil {
 			return nil, err
 		}
 		defer g.stop()
 		before := g.resident()
-		done, err := m.grow(g, m.n)
+		done, err := m.grow(g, source, m.n)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", m.what, err)
 		}
@@ -45,6 +45,7 @@ func memoryTable(b *bench) (*result, error) {
 		after := g.resident()
 		done()
 		g.stop()
+		b.dropTopics(source)
 		mb := func(v float64) string { return fmt.Sprintf("%.1f MB", v/1e6) }
 		b.progress("%s: %d, %s to %s", m.what, m.n, mb(before), mb(after))
 		r.row(m.what, fmt.Sprint(m.n), mb(before), mb(after), fmt.Sprintf("%.1f KB", (after-before)/float64(m.n)/1e3))
@@ -55,7 +56,7 @@ func memoryTable(b *bench) (*result, error) {
 }
 
 // idleConnections opens n connections that have all been used.
-func (b *bench) idleConnections(g *process, n int) (func(), error) {
+func (b *bench) idleConnections(g *process, _ string, n int) (func(), error) {
 	var conns []*plainConn
 	done := func() {
 		for _, c := range conns {
