@@ -299,7 +299,7 @@ func (p *partPlan) addition(w progress.Write) addition {
 func (c *conn) env(ctx context.Context, call *commitCall, p *partPlan) (progress.Env, error) {
 	committed := true
 	for _, i := range p.rows {
-		committed = committed && c.gw.isolations.readCommitted(c.isolationKey(call.rows[i].view.Name))
+		committed = committed && c.committedOnly(call.group, call.rows[i].view.Name)
 	}
 	env := progress.Env{Next: p.part.next(c.gw, p.views, committed && len(p.rows) > 0), NowMs: time.Now().UnixMilli()}
 	src := p.part.key.source
@@ -330,7 +330,7 @@ func (c *conn) replanBack(ctx context.Context, call *commitCall, plans []*partPl
 		for _, n := range p.plan.Back {
 			// Afterwards the cache knows what is behind the slice's last record.
 			r := &call.rows[p.rows[n]]
-			committed := c.gw.isolations.readCommitted(c.isolationKey(r.view.Name))
+			committed := c.committedOnly(call.group, r.view.Name)
 			_, _, _ = c.gw.cache.End(ectx, p.part.key.source, r.view.Slicing(), r.commit.Slice, committed)
 		}
 	}
@@ -382,8 +382,12 @@ func (c *conn) sendCommit(ctx context.Context, call *commitCall, plans []*partPl
 		verdict, repair := p.plan.Verdict(codes, mine, source)
 		failed := false
 		for n, i := range p.rows {
-			call.rows[i].code = verdict[n]
+			r := &call.rows[i]
+			r.code = verdict[n]
 			failed = failed || verdict[n] != 0
+			if r.code == 0 && !call.txn && r.state.began > r.commit.Offset {
+				r.state.began = r.commit.Offset // it has gone back, once
+			}
 		}
 		switch {
 		case repair && !p.plain:

@@ -261,7 +261,9 @@ func (c *conn) startsOf(ctx context.Context, req *kmsg.OffsetFetchRequest, g *fe
 	work.SetLimit(listOffsetsConcurrent)
 	topics := make([]kmsg.OffsetFetchResponseGroupTopic, len(wanted))
 	for i, v := range wanted {
-		committed := c.gw.isolations.readCommitted(c.isolationKey(v.view.Name))
+		reader := c.isolationKey(v.view.Name)
+		c.gw.isolations.noteReader(g.ask.Group, reader)
+		committed := c.gw.isolations.readCommitted(reader)
 		t := &topics[i]
 		t.Default()
 		t.Topic, t.TopicID = v.topic.Topic, v.topic.TopicID
