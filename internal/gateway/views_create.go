@@ -75,6 +75,18 @@ func (v *views) Create(ctx context.Context, name, source string, partitions int3
 		return nil, err
 	}
 	defer v.working.give()
+	for range 5 {
+		w, err := v.create(ctx, name, source, partitions)
+		if w != nil || err != nil {
+			return w, err
+		}
+	}
+	return nil, fmt.Errorf("view %s is made and deleted by others at the same time: try again", name)
+}
+
+// create is Create, once; nil and no error where another gateway came in
+// between. v.working is held.
+func (v *views) create(ctx context.Context, name, source string, partitions int32) (*View, error) {
 	if err := v.catchUp(ctx); err != nil {
 		return nil, err
 	}
@@ -83,17 +95,19 @@ func (v *views) Create(ctx context.Context, name, source string, partitions int3
 		return nil, err
 	}
 	src := topics[source]
-	if w := v.Name(name); w != nil && (sameTopic(w.SourceID, src.ID) || src.Partitions == 0) {
+	w := v.Name(name)
+	if w != nil && (sameTopic(w.SourceID, src.ID) || src.Partitions == 0) {
 		if w.Source != source || w.Partitions != partitions {
 			return nil, fmt.Errorf("view %s exists already, with source %s and %d virtual partitions", name, w.Source, w.Partitions)
 		}
-		if w.Backing > 0 {
+		if w.Backing > 0 && topics[name].Partitions > 0 {
 			return w, nil
 		}
 		if src.Partitions == 0 {
 			return nil, fmt.Errorf("%w: topic %s", errNoSource, source)
 		}
-		if err := v.back(ctx, w.Definition, src.ReplicationFactor); err != nil { // its topic was deleted on the cluster
+		// Its topic was deleted on the cluster.
+		if err := v.back(ctx, w.Definition, src.ReplicationFactor); err != nil {
 			return nil, err
 		}
 		return v.Name(name), nil
@@ -105,18 +119,22 @@ func (v *views) Create(ctx context.Context, name, source string, partitions int3
 	if err != nil {
 		return nil, err
 	}
-	if t, ok := topics[name]; ok && v.Name(name) == nil {
+	if t, ok := topics[name]; ok && w == nil {
 		return nil, fmt.Errorf("topic %s exists already with %d partitions and is no view: choose another name", name, t.Partitions)
 	}
-	if w := v.Name(name); w != nil {
-		if err := v.renew(ctx, w, src); err != nil {
-			return nil, err
-		}
-	} else if err := v.define(ctx, d, src.ReplicationFactor); err != nil {
+	if w != nil {
+		err = v.renew(ctx, w, src)
+	} else {
+		err = v.define(ctx, d, src.ReplicationFactor)
+	}
+	if err != nil {
 		return nil, err
 	}
-	w := v.Name(name)
-	if w == nil || !w.Same(d) {
+	w = v.Name(name)
+	if w == nil {
+		return nil, nil
+	}
+	if !w.Same(d) {
 		return nil, fmt.Errorf("view %s was defined otherwise at the same time: look at it with tandem view describe", name)
 	}
 	v.gw.log.Info("a view was made", "view", name, "source", source, "virtual_partitions", w.Partitions, "slices_per_partition", w.K)
@@ -145,7 +163,7 @@ func (v *views) back(ctx context.Context, d view.Definition, replication int16) 
 	for {
 		w := v.Name(d.Name)
 		if w == nil {
-			return fmt.Errorf("view %s was deleted at the same time", d.Name)
+			return nil // deleted at the same time
 		}
 		err := v.gw.cluster.CreateBacking(ctx, d.Name, w.PartitionsFor(max(w.SourcePartitions, d.Base)), replication)
 		switch {
