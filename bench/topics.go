@@ -17,7 +17,7 @@ import (
 
 // client makes a franz-go client with default settings and opts.
 func client(addr string, opts ...kgo.Opt) (*kgo.Client, error) {
-	return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(strings.Split(addr, ",")...), kgo.ClientID("bench")}, opts...)...)
+	return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(strings.Split(addr, ",")...), kgo.ClientID("bench"), kgo.UnknownTopicRetries(20)}, opts...)...)
 }
 
 // through makes a client reach every broker by one address.
@@ -28,7 +28,7 @@ func through(addr string) kgo.Opt {
 	})
 }
 
-// topic creates a topic on the broker.
+// topic creates a topic on the broker and waits until it can be used.
 func (b *bench) topic(name string, partitions int) error {
 	k, err := b.broker()
 	if err != nil {
@@ -42,7 +42,7 @@ func (b *bench) topic(name string, partitions int) error {
 	if _, err = kadm.NewClient(cl).CreateTopic(b.ctx, int32(partitions), 1, nil, name); err != nil {
 		return fmt.Errorf("create topic %s: %w", name, err)
 	}
-	return nil
+	return b.awaitPartitions(k.addr, name, partitions)
 }
 
 func (b *bench) dropTopics(names ...string) {
