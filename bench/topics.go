@@ -61,7 +61,8 @@ func (b *bench) awaitPartitions(addr, topic string, partitions int) error {
 		return err
 	}
 	defer cl.Close()
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	// Deleting a view of 2,048 partitions keeps a broker busy for a while.
+	for deadline := time.Now().Add(3 * time.Minute); ; {
 		topics, err := kadm.NewClient(cl).ListTopics(b.ctx, topic)
 		if err == nil && len(topics[topic].Partitions) == partitions {
 			return nil
