@@ -1,3 +1,3 @@
-// Package matrix runs unmodified client libraries on a view and judges the outcome. Its functions are the client matrix of test/realkafka
-// and test/embedded; its own test runs them on a real 16-partition topic in a view's place, which proves the programs and the checks.
+// Package matrix runs unmodified client libraries on a view and judges the outcome: on real Kafka, on the embedded engine, and, to prove the
+// programs and the checks themselves, on a real 16-partition topic in a view's place.
 package matrix
