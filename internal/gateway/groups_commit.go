@@ -399,6 +399,7 @@ func (c *conn) sendCommit(ctx context.Context, call *commitCall, plans []*partPl
 			p.part.drop()
 		case !call.txn:
 			p.part.applied(p.plan, p.views)
+			c.gw.groups.committed(p.part)
 		}
 	}
 	for i := range call.rows {

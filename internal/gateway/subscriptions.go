@@ -45,11 +45,14 @@ func init() {
 			if req.SubscribedTopicRegex != nil {
 				c.gw.checkRegex(req.Group, *req.SubscribedTopicRegex)
 			}
-			return false, nil
+			return c.gw.groups.atRest(req.Group), nil
 		}),
 		handle: typed(func(c *conn, ctx context.Context, req *kmsg.ConsumerGroupHeartbeatRequest) (kmsg.Response, error) {
 			_, _ = c.ensureViews(ctx, req.SubscribedTopicNames) // Metadata tells the client of a failure
 			c.gw.checkSubscription(req.Group, req.SubscribedTopicNames)
+			if req.MemberEpoch > 0 {
+				c.settleSources(ctx, &commitCall{group: req.Group, generation: req.MemberEpoch, member: req.MemberID, instance: req.InstanceID})
+			}
 			return c.roundTrip(ctx, req)
 		}),
 	})

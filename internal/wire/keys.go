@@ -13,6 +13,7 @@ const (
 	OffsetFetch             int16 = 9
 	FindCoordinator         int16 = 10
 	JoinGroup               int16 = 11
+	Heartbeat               int16 = 12
 	SASLHandshake           int16 = 17
 	APIVersions             int16 = 18
 	DeleteTopics            int16 = 20
