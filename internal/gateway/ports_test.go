@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"strconv"
 	"strings"
@@ -12,11 +13,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
+// quietPort is an address whose next thousand ports are not handed out to
+// outgoing connections.
+func quietPort() string { return fmt.Sprintf("127.0.0.1:%d", 11_000+rand.IntN(9_000)) }
+
 // A broker that joins while clients are connected, with an id far away, gets
 // its port before any client learns of it, the same on every gateway.
 func TestBrokerThatJoinsLater(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Limits.RefreshTopics = time.Hour })
-	second, err := Start(t.Context(), w.gw.cfg)
+	w := newWorld(t, func(c *Config) { c.Limits.RefreshTopics = time.Hour; c.Listen = quietPort() })
+	cfg := w.gw.cfg
+	cfg.Listen = quietPort()
+	second, err := Start(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,6 +119,10 @@ func TestPortOfANewBrokerIsBusy(t *testing.T) {
 	})
 	w.dial(9).ask(kmsg.NewPtrMetadataRequest())
 }
+
+// quietPort is an address whose next thousand ports are not handed out to
+// outgoing connections.
+func quietPort() string { return fmt.Sprintf("127.0.0.1:%d", 11_000+rand.IntN(9_000)) }
 
 // A broker that joins while the gateway drains must not keep it alive.
 func TestNoPortIsOpenedWhileDraining(t *testing.T) {

@@ -120,6 +120,9 @@ func (v *views) create(ctx context.Context, name, source string, partitions int3
 		return nil, err
 	}
 	if t, ok := topics[name]; ok && w == nil {
+		if err := v.catchUp(ctx); err != nil || v.Name(name) != nil {
+			return nil, err // another gateway has just made it
+		}
 		return nil, fmt.Errorf("topic %s exists already with %d partitions and is no view: choose another name", name, t.Partitions)
 	}
 	if w != nil {
