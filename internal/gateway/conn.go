@@ -156,7 +156,7 @@ func (c *conn) connectUpstream() error {
 	c.up, c.ur = up, bufio.NewReaderSize(up, bufferSize)
 	c.gw.wg.Go(func() {
 		defer c.close()
-		if err := c.readResponses(); err != nil && c.ctx.Err() == nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+		if err := c.readResponses(); c.ctx.Err() == nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
 			c.log.Info("upstream connection ended", "broker", c.broker, "cause", err)
 		}
 	})

@@ -275,7 +275,7 @@ func TestTransactionalCommit(t *testing.T) {
 	run := func(commit kgo.TransactionEndTry) {
 		t.Helper()
 		s, err := kgo.NewGroupTransactSession(kgo.SeedBrokers(w.gw.Addr()), kgo.ConsumerGroup(g), kgo.ConsumeTopics(view), kgo.TransactionalID(g),
-			kgo.FetchMaxWait(100*time.Millisecond), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.RequireStableFetchOffsets(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+			kgo.FetchMaxWait(100*time.Millisecond), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 		if err != nil {
 			t.Fatal(err)
 		}

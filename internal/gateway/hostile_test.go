@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
 	"net"
 	"runtime"
@@ -30,8 +31,8 @@ func (r *raw) closed() {
 }
 
 func isTimeout(err error) bool {
-	ne, ok := err.(net.Error)
-	return ok && ne.Timeout()
+	var ne net.Error
+	return errors.As(err, &ne) && ne.Timeout()
 }
 
 // shortIdle makes connections go soon.

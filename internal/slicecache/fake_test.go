@@ -287,7 +287,7 @@ func sliceOf(s split.Slicing, r rec) int32 {
 	if r.key == nil {
 		return int32(r.offset % int64(s.K))
 	}
-	return int32(int32(keyrange.Murmur2(r.key)&0x7fffffff) / s.Base % s.K)
+	return int32(keyrange.Murmur2(r.key)&0x7fffffff) / s.Base % s.K
 }
 
 // keyFor returns a key of a slice.

@@ -33,8 +33,9 @@ func rawRecords(base int64, count int32, recs []byte) (rs []rawRecord) {
 		end := len(recs) - len(rest) + int(length)
 		rest = rest[1:length]
 		next(&rest)
-		delta, n := next(&rest), 0
-		if n = int(next(&rest)); n > len(rest) {
+		delta := next(&rest)
+		n := int(next(&rest))
+		if n > len(rest) {
 			return nil
 		}
 		r := rawRecord{offset: base + delta, null: n < 0, bytes: recs[:end]}

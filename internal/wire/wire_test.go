@@ -13,7 +13,7 @@ import (
 
 func TestHeaderOfEveryRequestParsesBack(t *testing.T) {
 	client := "a client"
-	for key := int16(0); key < 100; key++ {
+	for key := range int16(100) {
 		limit, ok := MaxVersion(key)
 		req := kmsg.RequestForKey(key)
 		if !ok || req == nil {
@@ -42,7 +42,7 @@ func TestHeaderOfEveryRequestParsesBack(t *testing.T) {
 }
 
 func TestResponsesParseBack(t *testing.T) {
-	for key := int16(0); key < 100; key++ {
+	for key := range int16(100) {
 		limit, ok := MaxVersion(key)
 		resp := kmsg.ResponseForKey(key)
 		if !ok || resp == nil {

@@ -113,7 +113,7 @@ func ProduceToView(t *testing.T, g Target) {
 				if o.Error == "" || !strings.Contains(text, "policy") {
 					t.Errorf("%s: error %q does not name the policy", mode, o.Error)
 				}
-				if o.Seconds > 8 {
+				if o.Seconds > 20 { // a producer that was not refused at once goes on for 30 s or more
 					t.Errorf("%s: refused after %.1f s only", mode, o.Seconds)
 				}
 				t.Logf("%s: %s (%.1f s)", mode, o.Error, o.Seconds)
@@ -145,7 +145,7 @@ func ReadToEnd(t *testing.T, g Target) {
 			if o.Error != "" || o.Records != records {
 				t.Errorf("%s: %d of %d records, error %q", isolation, o.Records, records, o.Error)
 			}
-			if o.Seconds > 10 {
+			if o.Seconds > 20 {
 				t.Errorf("%s: ended after %.1f s only", isolation, o.Seconds)
 			}
 		}
