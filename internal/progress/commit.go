@@ -13,7 +13,7 @@ type Commit struct {
 	LeaderEpoch int32
 	Metadata    *string
 	// Began is where this client was told to start in the slice; -1 where that is not known. A commit from there on does
-	// not go back, even if readers of the same records through another view are ahead.
+	// not go back, even if readers of the same records through another view are ahead. An accepted commit below it lowers it.
 	Began int64
 	// Uncounted: the cluster is likely to refuse this row; the stable offset must not count it.
 	Uncounted bool
