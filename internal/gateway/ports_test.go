@@ -35,7 +35,9 @@ func TestBrokerThatJoinsLater(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, gw := range []*Gateway{second, w.gw} {
+	first := w.gw
+	defer func() { w.gw = first }()
+	for _, gw := range []*Gateway{second, first} {
 		w.gw = gw
 		slots := map[int32]int32{}
 		for _, b := range w.dial(anyBroker).ask(kmsg.NewPtrMetadataRequest()).(*kmsg.MetadataResponse).Brokers {
@@ -119,10 +121,6 @@ func TestPortOfANewBrokerIsBusy(t *testing.T) {
 	})
 	w.dial(9).ask(kmsg.NewPtrMetadataRequest())
 }
-
-// quietPort is an address whose next thousand ports are not handed out to
-// outgoing connections.
-func quietPort() string { return fmt.Sprintf("127.0.0.1:%d", 11_000+rand.IntN(9_000)) }
 
 // A broker that joins while the gateway drains must not keep it alive.
 func TestNoPortIsOpenedWhileDraining(t *testing.T) {
