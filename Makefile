@@ -8,7 +8,8 @@ LINT := bin/golangci-lint-$(LINT_VERSION)
 SOAK_MINUTES ?= 60
 BENCH ?=
 DEMO ?=
-# Packages whose tests start no processes of their own.
+# Packages that run clusters, gateways and clients in processes of their own: one package at a time, since times matter there.
+SCENARIOS = ./test/matrix ./test/cases ./test/chaos
 FAST = $$(go list ./... | grep -v -e /test/ -e /bench)
 
 .PHONY: build test check soak bench demo clients needs
@@ -18,7 +19,8 @@ build: ## the binary, in bin/tandem
 
 test: needs clients ## everything once, on real Kafka and on the embedded engine: at most 15 minutes on 2 cores
 	go build -o bin/report ./test/report
-	go test -json -timeout 15m -p 2 ./... | bin/report
+	{ failed=0; go test -json -p 2 $$(go list ./... | grep -v $(patsubst .%,-e %$$,$(SCENARIOS))) || failed=1; \
+	  go test -json -timeout 15m -p 1 $(SCENARIOS) || failed=1; exit $$failed; } | bin/report
 
 check: $(LINT) ## formats, vet, linters, repository rules, the fast packages under the race detector: at most 3 minutes once cached
 	@bad=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); [ -z "$$bad" ] || { echo "gofmt -w $$bad" >&2; exit 1; }

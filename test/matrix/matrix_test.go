@@ -10,13 +10,16 @@ func TestMain(m *testing.M) { harness.Main(m) }
 
 var codecs = []string{"none", "gzip", "snappy", "lz4", "zstd"}
 
-// The client matrix through a gateway in front of real Kafka.
+// The client matrix through a gateway in front of real Kafka. Most of its time it waits, mainly for the sessions of killed members to end: the
+// matrix on the embedded engine runs beside it.
 func TestMatrixOnKafka(t *testing.T) {
+	t.Parallel()
 	all(t, onKafka(t, ""), "mix")
 }
 
 // The client matrix through a gateway with the embedded engine.
 func TestMatrixOnEmbeddedEngine(t *testing.T) {
+	t.Parallel()
 	all(t, embedded(t), "mix")
 }
 
