@@ -199,6 +199,13 @@ func (c *conn) popped() {
 	c.mu.Unlock()
 }
 
+// owed reports whether the client waits for responses.
+func (c *conn) owed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.pending) > 0 || c.working
+}
+
 // barrier waits until every response so far has left for the client.
 func (c *conn) barrier() error {
 	c.mu.Lock()

@@ -17,6 +17,18 @@ func init() {
 	register(wire.DeleteTopics, &api{
 		decode: true,
 		owns: typedOwns(func(c *conn, req *kmsg.DeleteTopicsRequest) (bool, error) {
+			var refs []topicRef
+			for _, name := range req.TopicNames {
+				refs = append(refs, topicRef{name: name})
+			}
+			for _, t := range req.Topics {
+				if t.Topic != nil {
+					refs = append(refs, topicRef{name: *t.Topic})
+				} else {
+					refs = append(refs, topicRef{id: t.TopicID})
+				}
+			}
+			_ = c.gw.views.resolve(c.ctx, refs...) // a view that slips through keeps its definition
 			return len(deletedViews(c, req)) > 0, nil
 		}),
 		handle: typed(func(c *conn, ctx context.Context, req *kmsg.DeleteTopicsRequest) (kmsg.Response, error) {

@@ -174,7 +174,9 @@ func (g *Gateway) accept(l net.Listener, broker int32) {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			g.log.Error("accepting connections", "cause", err, "cure", "raise the limit of open files if that is the cause")
+			if g.often.now("accept", 10*time.Second) {
+				g.log.Error("accepting connections", "cause", err, "cure", "raise the limit of open files if that is the cause")
+			}
 			select {
 			case <-g.drainCtx.Done():
 				return
@@ -242,7 +244,9 @@ func (c *conn) advertised(id int32, host string, port int32) (string, int32) {
 	}
 	g := c.gw
 	g.cluster.NoteBroker(id, host, port)
-	open, err := g.ports.ensure(c.ctx, id)
+	ctx, cancel := context.WithTimeout(c.ctx, resolveWait)
+	defer cancel()
+	open, err := g.ports.ensure(ctx, id)
 	if err != nil {
 		g.ports.complain(id, err)
 	}

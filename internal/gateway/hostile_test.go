@@ -73,6 +73,23 @@ func TestSlowRequestIsNoIdleConnection(t *testing.T) {
 	}
 }
 
+// A client that waits for a response is not idle: a rebalance may take longer.
+func TestWaitingForTheBrokerIsNotIdle(t *testing.T) {
+	w := newWorld(t, shortIdle(200*time.Millisecond))
+	conn := w.dial(0)
+	wake := make(chan struct{})
+	w.fake.ControlKey(int16(kmsg.ListGroups), func(kmsg.Request) (kmsg.Response, error, bool) {
+		w.fake.SleepControl(func() { <-wake })
+		return nil, nil, false
+	})
+	id := conn.send(kmsg.NewPtrListGroupsRequest())
+	time.AfterFunc(700*time.Millisecond, func() { close(wake) })
+	if got := int32(be(conn.content())); got != id {
+		t.Errorf("response %d", got)
+	}
+	conn.closed() // now it is
+}
+
 // A client that never reads loses its connection, whether the gateway or the
 // broker answers, and holds up nobody else.
 func TestClientThatNeverReads(t *testing.T) {

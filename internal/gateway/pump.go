@@ -56,6 +56,9 @@ func (c *conn) awaitFrame() error {
 		if drained {
 			return errors.Join(errDone, c.barrier())
 		}
+		if c.owed() {
+			return c.awaitFrame() // a rebalance may take longer than that
+		}
 		return errDone // idle: as a broker does
 	}
 	return err
