@@ -43,7 +43,7 @@ func TestStockToolsOnGroups(t *testing.T) {
 				t.Errorf("through the gateway, virtual partition %d shows %+v, want a lag of %d", p, row, lag)
 			}
 		}
-		want := described{bad, records, records - bad}
+		want := describedRow{bad, records, records - bad}
 		if row := through[source+"/0"]; row != want {
 			t.Errorf("through the gateway, the source shows %+v, want %+v", row, want)
 		}
@@ -143,14 +143,14 @@ func consumeAllBut(t *testing.T, e engine, group, view string, bad int64, record
 	}
 }
 
-// described is a row of kafka-consumer-groups --describe; -1 for what it shows as "-".
-type described struct{ current, end, lag int64 }
+// describedRow is a row of kafka-consumer-groups --describe; -1 for what it shows as "-".
+type describedRow struct{ current, end, lag int64 }
 
 // describe returns the rows by "TOPIC/PARTITION".
-func describe(t *testing.T, e engine, bootstrap, group string) map[string]described {
+func describe(t *testing.T, e engine, bootstrap, group string) map[string]describedRow {
 	t.Helper()
 	out := groups(t, e, "--bootstrap-server", bootstrap, "--group", group, "--describe")
-	rows := map[string]described{}
+	rows := map[string]describedRow{}
 	var header []string
 	for line := range strings.Lines(out) {
 		fields := strings.Fields(line)
@@ -168,7 +168,7 @@ func describe(t *testing.T, e engine, bootstrap, group string) map[string]descri
 			}
 			return n
 		}
-		rows[column("TOPIC")+"/"+column("PARTITION")] = described{number("CURRENT-OFFSET"), number("LOG-END-OFFSET"), number("LAG")}
+		rows[column("TOPIC")+"/"+column("PARTITION")] = describedRow{number("CURRENT-OFFSET"), number("LOG-END-OFFSET"), number("LAG")}
 	}
 	if len(rows) == 0 {
 		t.Fatalf("kafka-consumer-groups shows no rows:\n%s", out)
