@@ -31,7 +31,11 @@ func scale(t *testing.T, e engine, work time.Duration, records func(members int)
 		for _, c := range consumers {
 			c.Client().PauseFetchTopics(view)
 		}
-		harness.Produce(t, e.gateway.Bootstrap, l, harness.Production{Topic: source, Records: records(len(consumers)), Key: func(i int) []byte { return keys[i%len(keys)] }})
+		batch := 0
+		if work > 0 { // small pieces, for many fetches: members wait for theirs at the same time
+			batch = 4 * most
+		}
+		harness.Produce(t, e.gateway.Bootstrap, l, harness.Production{Topic: source, Records: records(len(consumers)), Batch: batch, Key: func(i int) []byte { return keys[i%len(keys)] }})
 		todo := int64(records(len(consumers)))
 		handled.Store(0)
 		at := time.Now()
@@ -53,7 +57,7 @@ func scale(t *testing.T, e engine, work time.Duration, records func(members int)
 			c.Work, c.Session = work, 6*time.Second
 			c.Handle = func(*kgo.Record) { handled.Add(1) }
 			c.Opts = append(c.Opts, has.of(c.Member)...)
-			if work > 0 { // many fetches: members wait for theirs at the same time
+			if work > 0 {
 				c.Opts = append(c.Opts, kgo.FetchMaxPartitionBytes(1<<10))
 			}
 			consumers = append(consumers, harness.Consume(t, l, c))
