@@ -1,7 +1,6 @@
 package cases
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -136,7 +135,7 @@ func awaitInSync(t *testing.T, k *harness.Kafka) {
 	t.Helper()
 	a := harness.AdminClient(t, k.Bootstrap)
 	harness.Eventually(t, 60*time.Second, func() error {
-		topics, err := a.ListTopicsWithInternal(context.Background())
+		topics, err := a.ListTopicsWithInternal(harness.Context(t, 10*time.Second))
 		if err != nil {
 			return err
 		}
