@@ -32,6 +32,8 @@ type broker struct {
 type txn struct {
 	id, member int
 	generation int
+	late       bool // its commit is on its way
+	began      int64
 	rows       map[key]stored
 	records    []*record
 	unsafe     bool // somebody began a slice of it while it was pending

@@ -80,7 +80,7 @@ func (w *world) checkPart(pi int, p *part) {
 func (w *world) finish() error {
 	w.quiet = true
 	for _, t := range w.broker.undecided() {
-		w.decide(t, w.chance(50) && t.sawRows && false)
+		w.decide(t, t.late)
 	}
 	w.orphans = nil
 	in := w.rng.IntN(len(w.views))

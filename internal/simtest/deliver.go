@@ -84,6 +84,9 @@ func (w *world) decide(t *txn, commit bool) {
 		f()
 	}
 	for _, r := range t.records {
+		if w.parts[r.part].reset > t.began {
+			continue // to be done again: the reset was written after the transaction's rows
+		}
 		r.open, r.lenient = false, false
 	}
 }

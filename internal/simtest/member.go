@@ -53,7 +53,7 @@ func (m *member) next(generation int) *member {
 	n.generation, n.read, n.rewind = generation, map[key]bool{}, nil
 	if m.txn != nil {
 		n.txn = nil
-		m.w.leave(m.txn)
+		m.w.leave(m, m.txn)
 		for _, s := range m.slices {
 			s.pos = -1
 		}
@@ -75,13 +75,14 @@ func (m *member) sorted() []*slice {
 func (m *member) gone() {
 	m.orphan()
 	if m.txn != nil {
-		m.w.leave(m.txn)
+		m.w.leave(m, m.txn)
 	}
 }
 
 // leave: nobody waits for the transaction any more. Perhaps its end is on its way.
-func (w *world) leave(t *txn) {
-	if !t.sawRows || w.chance(50) {
+func (w *world) leave(m *member, t *txn) {
+	t.late = t.sawRows && !w.broker.byTime && !m.failed && !m.busy && t.covered(m) && w.chance(60)
+	if !t.late && (!t.sawRows || w.chance(50)) {
 		w.decide(t, false)
 	}
 }
@@ -135,7 +136,7 @@ func (m *member) begin(s *slice) {
 	w.logf("%v begins part %d slice %d at %d", m, s.part, s.slice, s.pos)
 	for _, t := range w.broker.undecided() {
 		for _, r := range t.records {
-			if t.sawRows && t.member != m.id && t.generation != w.mixedIn && r.part == s.part && r.in(s.slice, s.k) && r.offset >= s.pos {
+			if t.sawRows && t.member != m.id && t.generation != w.mixedIn && w.parts[r.part].reset <= t.began && r.part == s.part && r.in(s.slice, s.k) && r.offset >= s.pos {
 				t.unsafe = true
 			}
 		}
@@ -170,7 +171,7 @@ func (m *member) do(s *slice, n int) {
 		if m.w.exactly {
 			if m.txn == nil {
 				m.w.lastID++
-				m.txn = &txn{id: m.w.lastID, member: m.id, rows: map[key]stored{}, generation: m.generation}
+				m.txn = &txn{id: m.w.lastID, member: m.id, rows: map[key]stored{}, generation: m.generation, began: m.w.broker.seq}
 				m.w.broker.txns[m.txn.id] = m.txn
 			}
 			m.txn.records = append(m.txn.records, r)
@@ -240,10 +241,14 @@ func (m *member) send(some []*slice, done func()) {
 	accepted := func(r *request) {
 		w.stats.commits++
 		for _, a := range ats {
-			if late := r.late; t == nil {
+			if late, mixed := r.late, w.mixed; t == nil {
 				w.raise(a.s, a.pos, late)
 			} else {
-				t.raise = append(t.raise, func() { w.raise(a.s, a.pos, late) })
+				t.raise = append(t.raise, func() {
+					if w.parts[a.s.part].reset <= t.began && !mixed {
+						w.raise(a.s, a.pos, late)
+					}
+				})
 			}
 		}
 	}
@@ -323,7 +328,7 @@ func (m *member) seekBack() {
 			return // after its transaction
 		}
 		m.w.lastID++
-		m.txn = &txn{id: m.w.lastID, member: m.id, rows: map[key]stored{}, generation: m.generation}
+		m.txn = &txn{id: m.w.lastID, member: m.id, rows: map[key]stored{}, generation: m.generation, began: m.w.broker.seq}
 		m.w.broker.txns[m.txn.id] = m.txn
 	}
 	from := min(s.pos, s.committed)
@@ -343,7 +348,12 @@ func (m *member) rewound() {
 	if m.txn != nil {
 		// It counts when the transaction is decided.
 		m.rewind = nil
-		m.txn.raise = append(m.txn.raise, func() { w.reopen(r, true) })
+		began, p := m.txn.began, w.parts[r.s.part]
+		m.txn.raise = append(m.txn.raise, func() {
+			if p.touched <= began {
+				w.reopen(r, true)
+			}
+		})
 		return
 	}
 	if m.input < 0 {

@@ -20,6 +20,7 @@ func (w *world) reset(pi int) {
 	w.broker.seq++
 	w.broker.rows[key{pi, -1, 0}] = stored{progress.Row{Offset: to, LeaderEpoch: -1, Metadata: &text}, w.broker.seq}
 	w.stats.resets++
+	p.reset, p.touched = w.broker.seq, w.broker.seq
 	w.logf("reset of part %d to %d %q", pi, to, text)
 	w.base(pi, to)
 }
@@ -62,6 +63,7 @@ func (w *world) toolRow(pi int) {
 	w.broker.seq++
 	w.broker.rows[key{pi, v, s}] = stored{progress.Row{Offset: to, LeaderEpoch: -1, Metadata: &text}, w.broker.seq}
 	w.stats.toolRows++
+	p.touched = w.broker.seq
 	w.logf("a tool sets v%d/%d of part %d to %d", v, s, pi, to)
 	p.vague = true
 	// What it skips is not asked for any more; what it goes back over has to be done again.
@@ -71,7 +73,7 @@ func (w *world) toolRow(pi int) {
 		}
 		p.acked[r.pos] = 0
 		switch {
-		case r.offset < to && !w.wanted(r, pi): // the row decides
+		case r.offset < to: // the last wish; that rows of before may ask for it does no harm
 			r.open = false
 		case r.offset >= to && !r.open:
 			r.open, r.lenient = true, true
@@ -88,22 +90,6 @@ var (
 	stepped = regexp.MustCompile(`tandem:1:[0-9]+[.]`)
 	era     = regexp.MustCompile(`tandem:1:([0-9]+)`)
 )
-
-// wanted reports whether what tools have written asks for a record.
-func (w *world) wanted(r *record, pi int) bool {
-	for k, s := range w.broker.rows {
-		if k.part != pi || s.row.Offset > r.offset {
-			continue
-		}
-		if k.view < 0 && !progress.SourceIsOurs(s.row.Metadata, s.row.Offset) {
-			return true
-		}
-		if k.view >= 0 && r.in(k.slice, w.views[k.view].K) && progress.ClientText(s.row.Metadata, s.row.Offset) == s.row.Metadata {
-			return true
-		}
-	}
-	return false
-}
 
 // expire drops rows as Kafka does, the oldest first: those of topics that nobody of the group is subscribed to, or all
 // of a group without members. Rows that tell of a rewind stay while the group lives, because those that they make

@@ -30,7 +30,9 @@ type part struct {
 	records []*record
 	end     int64
 	// acked[j]: everything below is committed at position j, and may not be delivered again from a view.
-	acked [positions]int64
+	acked   [positions]int64
+	reset   int64 // broker.seq when a tool last set the source row
+	touched int64 // when a tool last set any
 	// vague: rows of tools are about; acked is not raised.
 	vague bool
 }
@@ -285,7 +287,8 @@ func (w *world) step() error {
 		m.reconnect()
 	case n < 90 && len(w.broker.undecided()) > 0:
 		ts := w.broker.undecided()
-		w.decide(ts[w.rng.IntN(len(ts))], false) // by timeout
+		t := ts[w.rng.IntN(len(ts))]
+		w.decide(t, t.late) // late, or by timeout
 	case n < 96:
 		w.regroup()
 	case n < 97:
@@ -327,7 +330,7 @@ func (w *world) idle() error {
 		w.expire()
 	case n < 90:
 		for _, t := range w.broker.undecided() {
-			w.decide(t, false)
+			w.decide(t, t.late)
 		}
 	default:
 		w.produce()
