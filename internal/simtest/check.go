@@ -120,7 +120,7 @@ func (w *world) finish() error {
 }
 
 // run plays one history.
-func run(seed uint64, steps int, w *world) (err error) {
+func run(steps int, w *world) error {
 	for range steps {
 		if err := w.step(); err != nil {
 			return err

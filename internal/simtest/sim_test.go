@@ -10,27 +10,27 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("seed", 0, "play this seed only, and print its history")
+	stepsFlag = flag.Int("steps", steps, "with -seed: how long the history is")
 	seedsFlag = flag.Int("seeds", 3000, "how many seeds")
 )
 
-// steps of a history; a violation is replayed with fewer to find the shortest.
+// steps of a history; a violation is looked for with fewer, too.
 const steps = 200
 
-func play(t *testing.T, seed uint64, n int, trace *bytes.Buffer) (*world, error) {
-	t.Helper()
-	var w *world
-	if trace != nil {
-		w = newWorld(seed, trace)
-	} else {
-		w = newWorld(seed, nil)
+// shortest is the fewest steps after which this seed's history fails: a history of n steps begins like one of more.
+func shortest(seed uint64, err error) (int, error) {
+	for n := 1; n < steps; n++ {
+		if e := run(n, newWorld(seed, nil)); e != nil {
+			return n, e
+		}
 	}
-	return w, run(seed, n, w)
+	return steps, err
 }
 
 func TestHistories(t *testing.T) {
 	if *seedFlag != 0 {
 		var trace bytes.Buffer
-		_, err := play(t, *seedFlag, steps, &trace)
+		err := run(*stepsFlag, newWorld(*seedFlag, &trace))
 		t.Logf("%s", trace.String())
 		if err != nil {
 			t.Fatal(err)
@@ -47,14 +47,16 @@ func TestHistories(t *testing.T) {
 	}
 	var total stats
 	for seed := uint64(1); seed <= uint64(seeds); seed++ {
-		w, err := play(t, seed, steps, nil)
+		w := newWorld(seed, nil)
+		err := run(steps, w)
 		total.add(w.stats)
 		if err != nil {
-			t.Errorf("seed %d: %v\nreplay: go test ./internal/simtest -run TestHistories -seed %d -v", seed, err, seed)
-			if t.Failed() {
-				return
-			}
+			n, err := shortest(seed, err)
+			t.Fatalf("seed %d: %v, after %d steps\nreplay: go test ./internal/simtest -run TestHistories -seed %d -steps %d -v", seed, err, n, seed, n)
 		}
 	}
 	t.Logf("%+v", total)
+	if min(total.starts, total.commits, total.lost, total.backs, total.acknowledgedBacks, total.resets, total.toolRows, total.expired, total.decided, total.aborted, total.waits) < seeds/100 {
+		t.Errorf("the histories hardly touch some of it: %+v", total)
+	}
 }
