@@ -346,3 +346,72 @@ func TestRefusedAdditionFailsTheRowsOfItsPartition(t *testing.T) {
 		t.Error("the answer shows the addition")
 	}
 }
+
+// Two gateways write the rows of one group. What goes back through one is honoured by the source row, too, although the
+// other one has read the rows before.
+func TestGoingBackWithTwoGateways(t *testing.T) {
+	quick := func(c *Config) { c.Limits.RefreshRows = 300 * time.Millisecond }
+	w := newWorld(t, quick)
+	orders, g := w.names(t)
+	w.topic(orders, 1)
+	w.produce(orders, 200)
+	view := w.view(orders, 2)
+	at := w.slices(view)
+	cfg := w.gw.cfg
+	gw, err := Start(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = gw.Shutdown(context.Background()) })
+	other := &world{t: t, fake: w.fake, gw: gw, log: w.log}
+	other.admin = kadm.NewClient(other.client())
+
+	w.commit(g, view, map[int32]int64{0: 100, 1: 100})
+	other.commit(g, view, map[int32]int64{1: 120})
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() { // keeps on writing source rows
+		defer close(stopped)
+		for n := int64(120); ; n = min(n+1, 199) {
+			select {
+			case <-stop:
+				return
+			default:
+				other.commit(g, view, map[int32]int64{1: n})
+			}
+		}
+	}()
+	w.commit(g, view, map[int32]int64{0: 110}) // shows this gateway that it is not alone
+	time.Sleep(cfg.Limits.RefreshRows)         // its picture is old now
+	w.commit(g, view, map[int32]int64{0: 111})
+	w.commit(g, view, map[int32]int64{0: 30})
+	close(stop)
+	<-stopped
+	first := least(at, map[int32]int64{0: 30, 1: 120})
+	if got, text := w.stored(g, orders, 0); got > first {
+		t.Errorf("the source row is %d %q, above record %d", got, text, first)
+	}
+	if got := other.starts(g, view); got[0] != 30 {
+		t.Errorf("the slice begins at %d, want 30", got[0])
+	}
+}
+
+func TestCommitsToSourceAndViewAreWarnedOf(t *testing.T) {
+	w := newWorld(t, nil)
+	orders, g := w.names(t)
+	w.topic(orders, 1)
+	w.produce(orders, 20)
+	view := w.view(orders, 2)
+	w.commit(g, view, map[int32]int64{0: 5})
+	if strings.Contains(w.log.String(), "one input twice") {
+		t.Fatal("warned of nothing")
+	}
+	w.commit(g, orders, map[int32]int64{0: 7})
+	if !strings.Contains(w.log.String(), "one input twice") {
+		t.Error("no warning")
+	}
+	for v, start := range w.starts(g, view) {
+		if start != 7 {
+			t.Errorf("%d starts at %d, want what the plain consumer committed", v, start)
+		}
+	}
+}
