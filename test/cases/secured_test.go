@@ -143,7 +143,7 @@ tls: {cert: %s, key: %s}
 		harness.Consume(t, l, harness.ConsumerConfig{Bootstrap: g.Bootstrap, Topics: []string{view}, Group: group, Member: fmt.Sprint(i), Work: time.Millisecond,
 			Session: 2 * time.Second, Opts: []kgo.Opt{kgo.SASL(login), secure}})
 	}
-	awaitDone(t, l, 30*time.Second)
+	l.AwaitDone(t, 30*time.Second)
 	l.Check(t, harness.View(1, 4))
 	awaitNoLag(t, k.Bootstrap, group, source, 10*time.Second)
 

@@ -165,7 +165,7 @@ func TestResetOffsetsTool(t *testing.T) {
 				group, l := harness.Name(t, "group"), harness.NewLedger()
 				harness.Produce(t, e.gateway.Bootstrap, l, harness.Production{Topic: source, Records: records, Batch: 1, Key: func(i int) []byte { return keys[i] }})
 				m := harness.Consume(t, l, e.consumer(group, "before", view))
-				awaitDone(t, l, 20*time.Second)
+				l.AwaitDone(t, 20*time.Second)
 				m.Close()
 				what := source + ":0"
 				if r.view {
@@ -179,7 +179,7 @@ func TestResetOffsetsTool(t *testing.T) {
 				awaitDeliveries(t, l, records+r.want, 20*time.Second)
 				// One more in each slice, to see that nothing else comes before it.
 				harness.Produce(t, e.gateway.Bootstrap, l, harness.Production{Topic: source, Records: virtual, Batch: 1, Key: func(i int) []byte { return keys[i] }})
-				awaitDone(t, l, 20*time.Second)
+				l.AwaitDone(t, 20*time.Second)
 				report := l.Check(t, harness.View(1, virtual))
 				if report.Duplicates != r.want || report.Members["after"] != r.want+virtual {
 					t.Errorf("%d records were delivered again, want %d; members %v", report.Duplicates, r.want, report.Members)

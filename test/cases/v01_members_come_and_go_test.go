@@ -68,7 +68,7 @@ func comeAndGo(t *testing.T, e engine, keys int) {
 	flowing("the start")
 	start(members - 1)
 	await(t, 15*time.Second, func() string {
-		if got := l.Report(nil).Members["member-4"]; keys > 2 && got == 0 {
+		if got := l.Members()["member-4"]; keys > 2 && got == 0 {
 			return "the consumer that was added gets nothing"
 		}
 		return ""

@@ -47,7 +47,7 @@ func rollingRestart(t *testing.T, e engine, kip848, deaths bool) {
 	working := func(member string) {
 		t.Helper()
 		await(t, 20*time.Second, func() string {
-			if l.Report(nil).Members[member] == 0 {
+			if l.Members()[member] == 0 {
 				return member + " gets nothing"
 			}
 			return ""
@@ -58,7 +58,7 @@ func rollingRestart(t *testing.T, e engine, kip848, deaths bool) {
 		start(i)
 	}
 	await(t, 20*time.Second, func() string {
-		if n := len(l.Report(nil).Members); n < members {
+		if n := len(l.Members()); n < members {
 			return fmt.Sprintf("%d of %d members work", n, members)
 		}
 		return ""

@@ -47,7 +47,7 @@ func TestKindsOfKeys(t *testing.T) {
 			harness.Consume(t, harness.NewLedger(), c)
 		}
 		for _, l := range ledgers {
-			awaitDone(t, l, 20*time.Second)
+			l.AwaitDone(t, 20*time.Second)
 		}
 	})
 }

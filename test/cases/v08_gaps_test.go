@@ -101,18 +101,14 @@ func reachesEnd(t *testing.T, e engine, source, view string, records []*kgo.Reco
 	t.Helper()
 	l, group := ledgerOf(t, records), harness.Name(t, "group")
 	harness.WatchCommitted(t, e.kafka, group, source, l)
-	var consumers []*harness.Consumer
 	for i := range 3 {
 		c := e.consumer(group, fmt.Sprintf("member-%d", i), view)
 		c.Opts = append(c.Opts, opts...)
-		consumers = append(consumers, harness.Consume(t, l, c))
+		harness.Consume(t, l, c)
 	}
-	awaitDone(t, l, 20*time.Second)
+	l.AwaitDone(t, 20*time.Second)
 	end := logEnd(t, e.kafka, source)
 	await(t, 10*time.Second, func() string {
-		for _, c := range consumers { // as clients do that commit on a timer
-			c.Client().CommitOffsetsSync(harness.Context(t, 5*time.Second), c.Client().CommittedOffsets(), nil)
-		}
 		if at := e.committed(t, group, source)[0]; at != end {
 			return fmt.Sprintf("the group's offset on the source is %d of %d", at, end)
 		}

@@ -32,7 +32,7 @@ func TestRecordThenRestart(t *testing.T) {
 			if i%2 == 1 {
 				produce()
 			}
-			awaitDone(t, l, 20*time.Second)
+			l.AwaitDone(t, 20*time.Second)
 			c.Close()
 			if at, want := e.committed(t, group, source)[0], l.Ends(source)[0]; at != want {
 				t.Errorf("after record %d the group's offset on the source is %d, want %d", i, at, want)

@@ -63,11 +63,8 @@ func TestStockToolsOnGroups(t *testing.T) {
 				c.Session = 6 * time.Second // nobody is to lose it while tools take the machine
 				members = append(members, harness.Consume(t, want, c))
 			}
-			awaitDone(t, want, 20*time.Second)
+			want.AwaitDone(t, 20*time.Second)
 			await(t, 10*time.Second, func() string {
-				for _, m := range members { // as clients do that commit on a timer
-					m.Client().CommitOffsetsSync(harness.Context(t, 5*time.Second), m.Client().CommittedOffsets(), nil)
-				}
 				if at := e.committed(t, group, source)[0]; at != records {
 					return fmt.Sprintf("after %s all is done and the group's offset on the source is %d", what, at)
 				}

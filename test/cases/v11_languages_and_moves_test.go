@@ -35,7 +35,7 @@ func TestTwoLanguagesInOneGroup(t *testing.T) {
 		python.Kill()
 		fromPython += python.Collect(t, l)
 		produced()
-		awaitDone(t, l, 20*time.Second)
+		l.AwaitDone(t, 20*time.Second)
 		r := l.Check(t, harness.View(2, 8))
 		if len(r.Members) != 2 || r.Deliveries-fromPython < 300 {
 			t.Errorf("the members did not share the work: %v", r.Members)
@@ -66,7 +66,7 @@ func TestGroupMovesBetweenTopicAndViews(t *testing.T) {
 			}
 			if i == 3 {
 				produced()
-				awaitDone(t, l, 20*time.Second)
+				l.AwaitDone(t, 20*time.Second)
 			} else {
 				awaitDeliveries(t, l, 900*(i+1), 20*time.Second)
 			}

@@ -27,7 +27,7 @@ func TestNearTheTailBytesAreReadOnce(t *testing.T) {
 	awaitMembers(t, e.gateway.Bootstrap, group, view, consumers, consumers, 20*time.Second)
 	before, served := procNumber(t, e.gateway.Process().Pid(), "io", "rchar"), consumed.Load()
 	harness.Produce(t, e.kafka, l, harness.Production{Topic: source, Records: 6000, Keys: 200, Bytes: size, Rate: 2000})
-	awaitDone(t, l, 20*time.Second)
+	l.AwaitDone(t, 20*time.Second)
 	read, got := procNumber(t, e.gateway.Process().Pid(), "io", "rchar")-before, consumed.Load()-served
 	t.Logf("read %d bytes for %d bytes consumed: %.3f", read, got, float64(read)/float64(got))
 	if read > got*11/10 {

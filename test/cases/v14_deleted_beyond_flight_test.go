@@ -183,7 +183,7 @@ func TestSourceDeletedAndMadeAnew(t *testing.T) {
 		})
 		harness.Produce(t, e.kafka, l, harness.Production{Topic: source, Records: 300, Keys: 50})
 		harness.Consume(t, l, e.consumer(group, "new", view))
-		awaitDone(t, l, 30*time.Second)
+		l.AwaitDone(t, 30*time.Second)
 		l.Check(t, harness.View(1, 4))
 		awaitNoLag(t, e.gateway.Bootstrap, group, view, 15*time.Second)
 		awaitNoLag(t, e.kafka, group, source, 15*time.Second)

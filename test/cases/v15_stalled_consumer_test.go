@@ -117,7 +117,7 @@ func TestConsumerThatStopsReading(t *testing.T) {
 			harness.Produce(t, e.kafka, l, harness.Production{Topic: source, Records: n, Bytes: size, Rate: rate, Key: func(i int) []byte { return keys[i%len(keys)] }})
 		}
 		load(rate)
-		awaitDone(t, l, 10*time.Second)
+		l.AwaitDone(t, 10*time.Second)
 		usual, base := others.take(), procNumber(t, e.gateway.Process().Pid(), "status", "VmHWM")
 		slow.take()
 
@@ -145,7 +145,7 @@ func TestConsumerThatStopsReading(t *testing.T) {
 			t.Errorf("the gateway's memory grew by %d bytes during the stall, with a cache of %d", grown, cache)
 		}
 		open()
-		awaitDone(t, l, 20*time.Second)
+		l.AwaitDone(t, 20*time.Second)
 		if r := l.Check(t, harness.View(1, 4)); r.Duplicates > 0 {
 			t.Errorf("%d duplicates", r.Duplicates)
 		}

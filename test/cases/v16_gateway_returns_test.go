@@ -66,7 +66,7 @@ func TestGatewayKilledAndBack(t *testing.T) {
 		awaitDeliveries(t, l, before+1, 15*time.Second)
 		t.Logf("the first record came %v after the gateway was back", time.Since(back))
 		produced()
-		awaitDone(t, l, 30*time.Second)
+		l.AwaitDone(t, 30*time.Second)
 		r := l.Check(t, harness.View(1, 8))
 		if len(r.Members) != 3 {
 			t.Errorf("only %v got work", r.Members)

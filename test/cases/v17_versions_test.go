@@ -86,7 +86,7 @@ func TestClientNewerThanTheGateway(t *testing.T) {
 		c := e.consumer(group, "member", view)
 		c.Opts = append(c.Opts, future)
 		m := harness.Consume(t, l, c)
-		awaitDone(t, l, 15*time.Second)
+		l.AwaitDone(t, 15*time.Second)
 		m.Close()
 		l.Check(t, harness.View(2, 4))
 		if n := connections.Load(); n < 3 {
@@ -179,7 +179,7 @@ func TestBrokerNewerThanTheGateway(t *testing.T) {
 	for i := range 2 {
 		harness.Consume(t, l, e.consumer(group, fmt.Sprintf("member-%d", i), view))
 	}
-	awaitDone(t, l, 20*time.Second)
+	l.AwaitDone(t, 20*time.Second)
 	l.Check(t, harness.View(2, 4))
 	awaitNoLag(t, e.gateway.Bootstrap, group, view, 10*time.Second)
 	past.Range(func(key, version any) bool {

@@ -65,7 +65,7 @@ func TestAutoscalerSeesTheLag(t *testing.T) {
 		c := e.consumer(group, "member", view)
 		c.Committed = true
 		m := harness.Consume(t, l, c)
-		awaitDone(t, l, 20*time.Second)
+		l.AwaitDone(t, 20*time.Second)
 		m.Close()
 		done := func(what string) {
 			t.Helper()
@@ -90,7 +90,7 @@ func TestAutoscalerSeesTheLag(t *testing.T) {
 			t.Errorf("one record is open and %d partitions have a lag: %+v", behind, s)
 		}
 		harness.Consume(t, l, c)
-		awaitDone(t, l, 20*time.Second)
+		l.AwaitDone(t, 20*time.Second)
 		done("the last record is done")
 		if r := l.Check(t, harness.View(2, 8)); r.Duplicates > 0 {
 			t.Errorf("%d duplicates", r.Duplicates)

@@ -50,7 +50,7 @@ func TestSourceGrowsUnderLoad(t *testing.T) {
 		})
 		stop()
 		producing.Wait()
-		awaitDone(t, l, 20*time.Second)
+		l.AwaitDone(t, 20*time.Second)
 		if r := l.Check(t, harness.View(4, 4)); r.Duplicates > r.Produced/2 {
 			t.Errorf("%d duplicates of %d records", r.Duplicates, r.Produced)
 		}

@@ -40,6 +40,7 @@ type lag struct {
 func lags(t *testing.T, bootstrap, group, topic string) map[int32]lag {
 	t.Helper()
 	a, ctx := harness.AdminClient(t, bootstrap), harness.Context(t, 20*time.Second)
+	defer a.Close() // tests ask again and again
 	offsets, err := a.FetchOffsetsForTopics(ctx, group, topic)
 	if err != nil {
 		t.Fatal(err)
@@ -98,18 +99,6 @@ func awaitDeliveries(t *testing.T, l *harness.Ledger, n int, limit time.Duration
 		}
 		return nil
 	})
-}
-
-// awaitDone waits until every acknowledged record was delivered.
-func awaitDone(t *testing.T, l *harness.Ledger, limit time.Duration) {
-	t.Helper()
-	deadline := time.Now().Add(limit)
-	for l.Open() > 0 {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %d records are not delivered: %s", limit, l.Open(), l.Report(nil))
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
 }
 
 // awaitMembers waits until a group is stable with so many members that share so many partitions of a topic.

@@ -71,6 +71,7 @@ type Ledger struct {
 	produced   map[int64]Produced
 	deliveries []Delivery
 	done       map[int64]bool
+	open       int // records that are produced and not done
 	commits    []commit
 	outside    map[string][]Span
 }
@@ -113,6 +114,9 @@ func (l *Ledger) Next(topic string, key []byte) Produced {
 func (l *Ledger) Acked(p Produced) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if _, known := l.produced[p.N]; !known && !l.done[p.N] {
+		l.open++
+	}
 	l.produced[p.N] = p
 }
 
@@ -121,6 +125,9 @@ func (l *Ledger) Delivered(d Delivery) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.deliveries = append(l.deliveries, d)
+	if _, known := l.produced[d.N]; known && !l.done[d.N] {
+		l.open--
+	}
 	l.done[d.N] = true
 }
 
@@ -153,13 +160,7 @@ func (l *Ledger) span(d Delivery) (outside, surely bool) {
 func (l *Ledger) Open() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	open := 0
-	for n := range l.produced {
-		if !l.done[n] {
-			open++
-		}
-	}
-	return open
+	return l.open
 }
 
 // Deliveries counts the deliveries so far.
@@ -169,15 +170,25 @@ func (l *Ledger) Deliveries() int {
 	return len(l.deliveries)
 }
 
+// Members counts the deliveries of each member so far.
+func (l *Ledger) Members() map[string]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := map[string]int{}
+	for _, d := range l.deliveries {
+		all[d.Member]++
+	}
+	return all
+}
+
 // AwaitDone waits until every acknowledged record was delivered.
 func (l *Ledger) AwaitDone(t testing.TB, limit time.Duration) {
 	t.Helper()
-	Eventually(t, limit, func() error {
-		if n := l.Open(); n > 0 {
-			return fmt.Errorf("%d records are not delivered, %s", n, l.Report(nil))
+	for within := Until(limit); l.Open() > 0; time.Sleep(20 * time.Millisecond) {
+		if !within() {
+			t.Fatalf("not within %v: %d records are not delivered: %s", limit, l.Open(), l.Report(nil))
 		}
-		return nil
-	})
+	}
 }
 
 // Report is the judgement of a ledger. Every count but those up to Outside must be 0 in an undisturbed run; duplicates are allowed after a

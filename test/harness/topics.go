@@ -77,7 +77,9 @@ func Context(t testing.TB, limit time.Duration) context.Context {
 // CommittedOffsets returns a group's committed offsets of a topic, by partition.
 func CommittedOffsets(t testing.TB, bootstrap, group, topic string) map[int32]int64 {
 	t.Helper()
-	out, err := committed(Context(t, 20*time.Second), AdminClient(t, bootstrap), group, topic)
+	a := AdminClient(t, bootstrap)
+	defer a.Close() // tests ask again and again
+	out, err := committed(Context(t, 20*time.Second), a, group, topic)
 	if err != nil {
 		t.Fatalf("offsets of %s: %v", group, err)
 	}
