@@ -286,7 +286,7 @@ func TestMaxBytesAndMinBytes(t *testing.T) {
 			return len(res[0].Data), len(res[1].Data)
 		}
 		for range 2 { // cold, then out of memory
-			if a, b := get(1, 1, 1); a != 1 || b != 0 {
+			if a, b := get(1, 1, 1); a+b != 1 { // of either: the load may end between the two
 				t.Errorf("max bytes 1: %d and %d records, want one at all", a, b)
 			}
 			if a, b := get(1<<20, 3500, 1); a != 3 || b != 20 {
