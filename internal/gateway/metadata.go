@@ -149,6 +149,10 @@ func (c *conn) ensureViews(ctx context.Context, names []string) (made []string, 
 	var sources []string
 	for _, n := range wanted {
 		w := v.Name(n)
+		if t := topics[n]; w != nil && w.Backing == 0 && t.Partitions > 0 { // somebody else has just made its topic
+			v.learn(n, t.ID, t.Partitions)
+			w = v.Name(n)
+		}
 		if w != nil && w.Backing > 0 {
 			made = append(made, n)
 			continue

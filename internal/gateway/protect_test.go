@@ -99,6 +99,26 @@ func TestRegexThatMatchesAViewAndItsSource(t *testing.T) {
 	}
 }
 
+// A share group would read the empty topic: its heartbeat is refused, also
+// before the view is there.
+func TestShareGroupsOfViewsAreRefused(t *testing.T) {
+	w, _ := viewWorld(t)
+	w.topic("real.view4", 1)
+	conn := w.dial(0)
+	for topic, refused := range map[string]bool{"wide": true, "orders.view8": true, "orders": false, "real.view4": false, "nothing.view4": false} {
+		req := kmsg.NewPtrShareGroupHeartbeatRequest()
+		req.Version, req.GroupID, req.MemberID, req.SubscribedTopicNames = 1, "shared", "AAAAAAAAAAAAAAAAAAAAAA", []string{topic}
+		resp := conn.ask(req).(*kmsg.ShareGroupHeartbeatResponse)
+		got := resp.ErrorMessage != nil && strings.Contains(*resp.ErrorMessage, "is a view")
+		if got != refused {
+			t.Errorf("%s: error %d, refused %v", topic, resp.ErrorCode, got)
+		}
+	}
+	if w.gw.views.Name("orders.view8") != nil {
+		t.Error("the view was made for it")
+	}
+}
+
 // A request that names an ordinary topic and a view behind it.
 func TestOffsetForLeaderEpochOfViewsAndOrdinaryTopics(t *testing.T) {
 	w, _ := viewWorld(t)

@@ -59,26 +59,59 @@ func init() {
 	register(wire.ShareGroupHeartbeat, &api{
 		decode: true,
 		owns: typedOwns(func(c *conn, req *kmsg.ShareGroupHeartbeatRequest) (bool, error) {
-			return c.sharedView(req.SubscribedTopicNames) != "", nil
+			for _, name := range req.SubscribedTopicNames {
+				if c.gw.views.Name(name) != nil || c.gw.views.wanted(name) {
+					return true, nil
+				}
+			}
+			return false, nil
 		}),
-		handle: typed(func(c *conn, _ context.Context, req *kmsg.ShareGroupHeartbeatRequest) (kmsg.Response, error) {
+		handle: typed(func(c *conn, ctx context.Context, req *kmsg.ShareGroupHeartbeatRequest) (kmsg.Response, error) {
+			name, err := c.sharedView(ctx, req.SubscribedTopicNames)
 			resp := kmsg.NewPtrShareGroupHeartbeatResponse()
-			resp.ErrorCode = kerr.InvalidRequest.Code
-			resp.ErrorMessage = kmsg.StringPtr("topic " + c.sharedView(req.SubscribedTopicNames) + " is a view; a share group reads the source topic directly")
+			switch {
+			case err != nil:
+				resp.ErrorCode = kerr.CoordinatorLoadInProgress.Code // the client asks again
+			case name == "":
+				return c.roundTrip(ctx, req)
+			default:
+				resp.ErrorCode = kerr.InvalidRequest.Code
+				resp.ErrorMessage = kmsg.StringPtr("topic " + name + " is a view; a share group reads the source topic directly")
+			}
 			return resp, nil
 		}),
 	})
 }
 
-// sharedView returns the first of the names that is a view, or looks like one
-// that could be made.
-func (c *conn) sharedView(names []string) string {
-	for _, name := range names {
-		if c.gw.views.Name(name) != nil {
-			return name
+// sharedView returns the first of the names that is a view, or would become one
+// by asking for it: a member names its topics once only, and may do so before
+// it asks for them.
+func (c *conn) sharedView(ctx context.Context, names []string) (string, error) {
+	v := c.gw.views
+	refs := make([]topicRef, 0, len(names))
+	for _, n := range names {
+		refs = append(refs, topicRef{name: n})
+	}
+	if err := v.resolve(ctx, refs...); err != nil {
+		return "", err
+	}
+	for _, n := range names {
+		if v.Name(n) != nil {
+			return n, nil
+		}
+		source, _, may := v.plan(n, c.gw.cfg.AutoCreate)
+		if source == "" || !may {
+			continue
+		}
+		topics, err := c.gw.cluster.Topics(ctx, n, source)
+		if err != nil {
+			return "", err
+		}
+		if topics[n].Partitions == 0 && topics[source].Partitions > 0 {
+			return n, nil
 		}
 	}
-	return ""
+	return "", nil
 }
 
 // checkSubscription warns of a subscription that reads one input twice.

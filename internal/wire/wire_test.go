@@ -160,3 +160,32 @@ func FuzzProducePrefix(f *testing.F) {
 		ParseProducePrefix(body, version)
 	})
 }
+
+// Admin APIs pass, also those near the ones that only brokers speak.
+func TestAdminAPIsAreOffered(t *testing.T) {
+	for _, key := range []kmsg.Key{kmsg.UnregisterBroker, kmsg.DescribeQuorum, kmsg.ElectLeaders, kmsg.DescribeCluster, kmsg.DescribeTopicPartitions,
+		kmsg.StreamsGroupHeartbeat, kmsg.ShareFetch, kmsg.AddRaftVoter, kmsg.UpdateFeatures, kmsg.AlterPartitionAssignments} {
+		if _, ok := MaxVersion(int16(key)); !ok {
+			t.Errorf("%s is hidden", key.Name())
+		}
+	}
+	for _, key := range []kmsg.Key{kmsg.LeaderAndISR, kmsg.AlterPartition, kmsg.BrokerRegistration, kmsg.Vote, kmsg.Envelope} {
+		if _, ok := MaxVersion(int16(key)); ok {
+			t.Errorf("%s is offered to clients", key.Name())
+		}
+	}
+}
+
+func TestResponseVersion(t *testing.T) {
+	refused := []byte{0, 0, 0, 1, 0, 35, 0, 0, 0, 0}
+	fine := []byte{0, 0, 0, 1, 0, 0, 1}
+	for _, c := range []struct {
+		key     int16
+		content []byte
+		want    int16
+	}{{APIVersions, refused, 0}, {APIVersions, fine, 3}, {Metadata, refused, 3}, {APIVersions, refused[:5], 3}} {
+		if got := ResponseVersion(c.key, 3, c.content); got != c.want {
+			t.Errorf("key %d, %v: v%d, want v%d", c.key, c.content, got, c.want)
+		}
+	}
+}
