@@ -122,10 +122,10 @@ func (c *conn) resolveRow(call *commitCall, r *commitRow) bool {
 	}
 	r.part.mu.Unlock()
 	r.state = c.slice(sliceKey{call.group, r.view.Name, r.vp})
-	r.commit.View = slices.Index(views, r.view)
+	r.commit.View = indexOf(views, r.view)
 	r.commit.Slice, r.commit.Began = slice, r.state.began
 	r.commit.Uncounted = r.state.refused || r.commit.Metadata != nil && len(*r.commit.Metadata) > metadataBytes-64
-	return r.commit.View >= 0 // else the view changed just now
+	return r.commit.View >= 0 // else the view went just now
 }
 
 // commitViews sends a commit that names views, with what belongs to it, and

@@ -32,7 +32,7 @@ type askRows struct {
 	stable      bool
 }
 
-// asViewsOf returns the views that share a picture with w, by name.
+// viewsLike returns the views that share a picture with w, by name.
 func (g *groups) viewsLike(w *View) []*View {
 	var like []*View
 	for _, o := range g.gw.views.OfSource(w.Source) {
@@ -41,6 +41,11 @@ func (g *groups) viewsLike(w *View) []*View {
 		}
 	}
 	return like
+}
+
+// indexOf finds a view by its name: what else is known of it may just have changed. -1: not there.
+func indexOf(views []*View, w *View) int {
+	return slices.IndexFunc(views, func(o *View) bool { return o.Name == w.Name })
 }
 
 // rows reads rows on the client's own connection, with its rights. code is the

@@ -285,7 +285,12 @@ func (c *conn) startsOf(ctx context.Context, req *kmsg.OffsetFetchRequest, g *fe
 			if p.ErrorCode != 0 {
 				continue
 			}
-			start := pictures[k].Start(slices.Index(parts[k], v.view), slice, stable)
+			i := indexOf(parts[k], v.view)
+			if i < 0 {
+				p.ErrorCode = kerr.UnknownTopicOrPartition.Code // the view went just now
+				continue
+			}
+			start := pictures[k].Start(i, slice, stable)
 			work.Go(func() error {
 				c.startOf(wctx, v.view, vp, committed, start, p)
 				return nil
