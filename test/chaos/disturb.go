@@ -87,8 +87,8 @@ func (s *scene) freezeMember() {
 	s.await(patience, func() string { return stopped(m.Pid()) })
 	f := freeze{from: time.Now()}
 	s.await(patience, func() string {
-		if n, _ := s.group1(); n != len(s.members)-1 {
-			return fmt.Sprintf("the group has %d members, one of %d is frozen", n, len(s.members))
+		if got, _ := s.groupNow(); len(got) != len(s.members)-1 {
+			return fmt.Sprintf("the group has the members %v, one of %d is frozen", got, len(s.members))
 		}
 		return ""
 	})
@@ -155,22 +155,31 @@ func (s *scene) complete() {
 		return
 	}
 	s.await(patience, func() string {
-		if n, state := s.group1(); n != len(s.members) || state != "Stable" {
-			return fmt.Sprintf("the group is %s with %d members, %d are there", state, n, len(s.members))
+		var want []string
+		for _, m := range s.members {
+			want = append(want, m.id)
+		}
+		slices.Sort(want)
+		if got, state := s.groupNow(); state != "Stable" || len(got) != len(want) || s.program == nil && !slices.Equal(got, want) {
+			return fmt.Sprintf("the group is %s with the members %v, wanted are %v", state, got, want)
 		}
 		return ""
 	})
 }
 
-// group1 asks the cluster for the members and the state of the group.
-func (s *scene) group1() (members int, state string) {
+// groupNow asks the cluster for the client ids of the group's members, in order, and its state.
+func (s *scene) groupNow() (members []string, state string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	groups, err := s.admin.DescribeGroups(ctx, s.group)
 	if err != nil || groups[s.group].Err != nil {
-		return -1, "unknown"
+		return nil, "unknown"
 	}
-	return len(groups[s.group].Members), groups[s.group].State
+	for _, m := range groups[s.group].Members {
+		members = append(members, m.ClientID)
+	}
+	slices.Sort(members)
+	return members, groups[s.group].State
 }
 
 // copies says which partitions lack copies.

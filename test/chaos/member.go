@@ -19,9 +19,10 @@ type member struct {
 	*harness.Process
 	kind      string
 	bootstrap string
-	id        string // its client id
-	name      string // in the ledger; "" until it printed something
-	read      int64  // bytes of its output that are taken
+	id        string    // its client id
+	name      string    // in the ledger; "" until it printed something
+	read      int64     // bytes of its output that are taken, or seen
+	active    time.Time // when it last printed something; only of programs that can hang
 	events    []event
 	freezes   []freeze
 }

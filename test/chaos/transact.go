@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"os"
 	"strings"
 	"time"
 
@@ -12,13 +13,14 @@ import (
 type program struct {
 	args          []string
 	consumerGroup bool // KIP-848
+	hangs         bool // librdkafka's producer can wait for ever in send_offsets_to_transaction, nothing in flight, when all brokers were away
 	streams       bool // the group is GROUP-eos and the output GROUP-eos-out; the output has the source's timestamps
 }
 
 var (
 	javaTransact      = &program{args: []string{"java-main", "TransactMain"}}
 	java848Transact   = &program{args: []string{"java-main", "TransactMain", "--protocol", "consumer"}, consumerGroup: true}
-	confluentTransact = &program{args: []string{"python-main", "confluent_transact.py"}}
+	confluentTransact = &program{args: []string{"python-main", "confluent_transact.py"}, hangs: true}
 	streamsTransact   = &program{args: []string{"java-main", "StreamsApps", "--apps", "eos"}, streams: true}
 )
 
@@ -26,6 +28,21 @@ var (
 func (p *program) died(m *member) bool {
 	return p.streams && strings.Contains(m.Output(), `"event":"error"`)
 }
+
+// stuck says that a program that can hang has printed nothing for a while though records wait for the group.
+func (p *program) stuck(m *member, open int) bool {
+	info, err := os.Stat(m.Out)
+	if !p.hangs || err != nil {
+		return false
+	}
+	if open == 0 || info.Size() != m.read || m.active.IsZero() {
+		m.read, m.active = info.Size(), time.Now()
+	}
+	return time.Since(m.active) > hung
+}
+
+// hung is longer than anything that such a program waits for when it is well: transactions time out after 4 s.
+const hung = 20 * time.Second
 
 // prepare makes the output topic and reads it, committed records only, into the ledger: a record is done when it is in the output, at the
 // time at which it was written there.
