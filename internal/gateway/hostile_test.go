@@ -56,7 +56,7 @@ func TestHalfARequestEndsItsConnection(t *testing.T) {
 // A request that begins just before its connection has been idle for too long
 // gets its own time to arrive.
 func TestSlowRequestIsNoIdleConnection(t *testing.T) {
-	const idle = 600 * time.Millisecond
+	const idle = 1500 * time.Millisecond
 	w := newWorld(t, shortIdle(idle))
 	conn := w.dial(anyBroker)
 	conn.ask(kmsg.NewPtrMetadataRequest())
