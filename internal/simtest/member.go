@@ -241,11 +241,11 @@ func (m *member) send(some []*slice, done func()) {
 	accepted := func(r *request) {
 		w.stats.commits++
 		for _, a := range ats {
-			if late, mixed := r.late, w.mixed; t == nil {
+			if late, vague := r.late, w.mixed || w.parts[a.s.part].vague; t == nil {
 				w.raise(a.s, a.pos, late)
 			} else {
 				t.raise = append(t.raise, func() {
-					if w.parts[a.s.part].reset <= t.began && !mixed {
+					if w.parts[a.s.part].reset <= t.began && !vague {
 						w.raise(a.s, a.pos, late)
 					}
 				})
