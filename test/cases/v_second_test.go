@@ -2,7 +2,6 @@ package cases
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"strconv"
@@ -162,13 +161,4 @@ func procNumber(t *testing.T, pid int, file, label string) int64 {
 	}
 	t.Fatalf("/proc/%d/%s has no %s", pid, file, label)
 	return 0
-}
-
-// within calls f and fails the test when it takes longer than limit.
-func within(t *testing.T, limit time.Duration, what string, f func(ctx context.Context) error) {
-	t.Helper()
-	ctx, start := harness.Context(t, limit), time.Now()
-	if err := f(ctx); err != nil {
-		t.Errorf("%s: %v after %v", what, err, time.Since(start))
-	}
 }
