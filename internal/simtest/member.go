@@ -245,8 +245,8 @@ func (m *member) send(some []*slice, done func()) {
 				w.raise(a.s, a.pos, late)
 			} else {
 				t.raise = append(t.raise, func() {
-					if w.parts[a.s.part].reset <= t.began && !vague {
-						w.raise(a.s, a.pos, late)
+					if w.parts[a.s.part].reset <= t.began {
+						w.raise(a.s, a.pos, late || vague)
 					}
 				})
 			}
