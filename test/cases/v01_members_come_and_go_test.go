@@ -3,7 +3,6 @@ package cases
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"testing"
 	"time"
 
@@ -14,23 +13,35 @@ import (
 // A consumer is added in the middle of the load, and consumers drop 100 times: their network fails and returns, they leave and return, they
 // die and are replaced. Nobody is ever stuck, with few keys and with many (case V1).
 func TestMembersComeAndGo(t *testing.T) {
+	comeAndGoOnEngines(t, churn{outage: 50 * time.Millisecond, deaths: 4, until: func() bool { return true }})
+}
+
+// The same with outages of 3 s and many deaths (case V1).
+func TestSoakMembersComeAndGo(t *testing.T) {
+	comeAndGoOnEngines(t, churn{outage: 3 * time.Second, deaths: 30, until: harness.Until(harness.Soak(t, 20))})
+}
+
+// churn is what happens to the members: at most 100 drops, begun while until is true.
+type churn struct {
+	outage time.Duration
+	deaths int // of 100 drops
+	until  func() bool
+}
+
+func comeAndGoOnEngines(t *testing.T, c churn) {
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
 		t.Parallel() // mostly it waits for sessions to end
 		for _, keys := range []int{2, 10_000} {
 			t.Run(fmt.Sprintf("%d keys", keys), func(t *testing.T) {
 				t.Parallel()
-				comeAndGo(t, e, keys)
+				comeAndGo(t, e, keys, c)
 			})
 		}
 	})
 }
 
-func comeAndGo(t *testing.T, e engine, keys int) {
+func comeAndGo(t *testing.T, e engine, keys int, ch churn) {
 	const members, drops, rate = 4, 100, 500
-	outage, deaths := 50*time.Millisecond, 4
-	if os.Getenv("TANDEM_SOAK") != "" {
-		outage, deaths = 3*time.Second, 30
-	}
 	source, view := e.source(t, 1, 8)
 	group, l := harness.Name(t, "group"), harness.NewLedger()
 	harness.WatchCommitted(t, e.kafka, group, source, l)
@@ -47,7 +58,7 @@ func comeAndGo(t *testing.T, e engine, keys int) {
 		started++
 		m := &member{link: newLink(), name: fmt.Sprintf("member-%d", started)}
 		c := e.consumer(group, m.name, view)
-		c.Session = 2 * time.Second // longer than an outage: the member stays one
+		c.Session = 2*time.Second + ch.outage // longer than an outage: the member stays one
 		c.Opts = append(c.Opts, kgo.Dialer(m.link.Dial), kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }))
 		m.Consumer = harness.Consume(t, l, c)
 		consumers[i] = m
@@ -74,14 +85,14 @@ func comeAndGo(t *testing.T, e engine, keys int) {
 		return ""
 	})
 	random := rand.New(rand.NewPCG(2, uint64(keys)))
-	for n := range drops {
+	for n := 0; n < drops && ch.until(); n++ {
 		m := consumers[random.IntN(members)]
 		i := 0
 		for consumers[i] != m {
 			i++
 		}
 		switch {
-		case n%(drops/deaths) == drops/deaths-1:
+		case n%(drops/ch.deaths) == drops/ch.deaths-1:
 			m.link.Down()
 			m.Crash()
 			start(i)
@@ -92,7 +103,7 @@ func comeAndGo(t *testing.T, e engine, keys int) {
 			flowing(fmt.Sprintf("drop %d, %s leaving", n, m.name))
 		default:
 			m.link.Down()
-			time.Sleep(outage) // the outage itself
+			time.Sleep(ch.outage) // the outage itself
 			m.link.Up()
 			flowing(fmt.Sprintf("drop %d, %s off the network", n, m.name))
 		}

@@ -96,7 +96,8 @@ func TestStockToolsOnGroups(t *testing.T) {
 			{"a reset of one virtual partition through the gateway", view + ":3", false, []string{"--to-offset", "4000"},
 				func(r *kgo.Record) bool { return slice(r) == 3 && r.Offset >= 4000 }},
 			{"a reset of the view through the gateway", view, false, []string{"--to-earliest"}, func(*kgo.Record) bool { return true }},
-			{"a reset of the view on the broker", view, true, []string{"--to-earliest"}, func(*kgo.Record) bool { return true }},
+			// There the view's log is empty: whatever is asked for, the tool writes 0 (docs/operations.md).
+			{"a reset of the view on the broker", view, true, []string{"--to-offset", "4000"}, func(*kgo.Record) bool { return true }},
 		} {
 			bootstrap := e.gateway.Bootstrap
 			if reset.direct {

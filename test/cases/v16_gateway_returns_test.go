@@ -119,6 +119,12 @@ func TestBrokerPortsNeverChange(t *testing.T) {
 	for _, g := range []*harness.Gateway{e.gateway, second} {
 		same("when a broker with a lower id joined", ports(t, g))
 	}
+	// A gateway that starts only now, and finds the brokers in another order, gives all four the same ports.
+	first = ports(t, e.gateway)
+	second.Kill()
+	second.Start(t)
+	same("on a gateway that starts after the broker joined", ports(t, second))
+	same("on a new gateway", ports(t, harness.StartGateway(t, harness.GatewayConfig{Kafka: k.Bootstrap})))
 	// The new broker leads a topic of its own: produce and consume through its port.
 	there := harness.Name(t, "there")
 	create, topic, on := kmsg.NewPtrCreateTopicsRequest(), kmsg.NewCreateTopicsRequestTopic(), kmsg.NewCreateTopicsRequestTopicReplicaAssignment()
