@@ -1,0 +1,147 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/tandem-kafka/tandem/internal/view"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// This file makes views by asking for them: a client names one in Metadata,
+// DescribeTopicPartitions or a KIP-848 heartbeat.
+
+// wanted reports whether asking for a topic of this name may have to make a
+// view: it is one without a topic, or one of the config file that is not there
+// yet, or looks like one.
+func (v *views) wanted(name string) bool {
+	if w := v.Name(name); w != nil {
+		return w.Backing == 0
+	}
+	if _, ok := v.configured[name]; ok {
+		return true
+	}
+	_, _, ok := view.ParseName(name)
+	return ok && len(name) <= maxTopicName
+}
+
+// plan returns the source and the partitions that a view of this name has, or
+// would have, and whether a client may make it by asking.
+func (v *views) plan(name string, autoCreate bool) (source string, partitions int32, may bool) {
+	if w := v.Name(name); w != nil {
+		return w.Source, w.Partitions, true
+	}
+	if c, ok := v.configured[name]; ok {
+		return c.Source, c.Partitions, true
+	}
+	source, partitions, _ = view.ParseName(name)
+	return source, partitions, autoCreate
+}
+
+// ensureViews makes the views among the names that are wanted and may be made.
+// It returns those that are there now, and an error code for each name that
+// must not go to the cluster, which might make an ordinary topic of it.
+func (c *conn) ensureViews(ctx context.Context, names []string) (made []string, refused map[string]int16) {
+	v := c.gw.views
+	refused = make(map[string]int16)
+	var wanted []string
+	refs := make([]topicRef, 0, len(names))
+	for _, n := range names {
+		if v.wanted(n) {
+			wanted, refs = append(wanted, n), append(refs, topicRef{name: n})
+		}
+	}
+	refuse := func(names []string, cause error) ([]string, map[string]int16) {
+		for _, n := range names {
+			refused[n] = kerr.LeaderNotAvailable.Code // clients ask again
+		}
+		if len(names) > 0 && c.gw.often.now("views could not be looked up", 10*time.Second) {
+			c.gw.log.Warn("views could not be looked up", "first", names[0], "cause", cause)
+		}
+		return made, refused
+	}
+	if len(wanted) == 0 {
+		return nil, refused
+	}
+	if err := v.resolve(ctx, refs...); err != nil {
+		return refuse(wanted, err)
+	}
+	ask := slices.Clone(wanted)
+	for _, n := range wanted {
+		source, _, _ := v.plan(n, true)
+		ask = append(ask, source)
+	}
+	slices.Sort(ask)
+	topics, err := c.gw.cluster.Topics(ctx, slices.Compact(ask)...)
+	if err != nil {
+		return refuse(wanted, err)
+	}
+	var plans []string
+	var sources []string
+	for _, n := range wanted {
+		w := v.Name(n)
+		if t := topics[n]; w != nil && w.Backing == 0 && t.Partitions > 0 { // somebody else has just made its topic
+			v.learn(n, t.ID, t.Partitions)
+			w = v.Name(n)
+		}
+		if w != nil && w.Backing > 0 {
+			made = append(made, n)
+			continue
+		}
+		if w == nil && topics[n].Partitions > 0 {
+			continue // a real topic that happens to have such a name
+		}
+		source, _, may := v.plan(n, c.gw.cfg.AutoCreate)
+		if !may {
+			refused[n] = kerr.UnknownTopicOrPartition.Code
+			continue
+		}
+		plans, sources = append(plans, n), append(sources, source)
+	}
+	// Asked before it is said whether the source exists: who may not know is not told.
+	if _, err := c.mayRead(sources...); err != nil {
+		return refuse(plans, err)
+	}
+	for i, n := range plans {
+		code := c.auth[sources[i]].code
+		if code == 0 {
+			code = c.makeView(ctx, n)
+		}
+		if code != 0 {
+			refused[n] = code
+			continue
+		}
+		made = append(made, n)
+	}
+	return made, refused
+}
+
+// makeView makes one view, for a client that may read its source.
+func (c *conn) makeView(ctx context.Context, name string) int16 {
+	source, partitions, _ := c.gw.views.plan(name, true)
+	_, err := c.gw.views.Create(ctx, name, source, partitions)
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errNoSource):
+		return kerr.UnknownTopicOrPartition.Code
+	}
+	c.gw.metrics.viewErrors.Inc()
+	if c.gw.often.now("view "+name, time.Minute) { // some clients ask many times a second
+		c.gw.log.Warn("a client asked for a view that cannot be made", "view", name, "cause", err)
+	}
+	if isKafka(err) {
+		return kerr.LeaderNotAvailable.Code // retriable: the cause may pass
+	}
+	return kerr.InvalidTopicException.Code
+}
+
+// isKafka reports whether the cluster said no, or did not answer, rather than
+// the name being impossible.
+func isKafka(err error) bool {
+	var ke *kerr.Error
+	return errors.As(err, &ke) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
