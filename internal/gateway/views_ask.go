@@ -144,4 +144,3 @@ func isKafka(err error) bool {
 	var ke *kerr.Error
 	return errors.As(err, &ke) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
-

@@ -53,4 +53,3 @@ func (g *Gateway) makePending(ctx context.Context) {
 		}
 	}
 }
-
