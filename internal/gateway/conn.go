@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -83,6 +84,7 @@ var errDone = errors.New("gateway: done")
 func (c *conn) serve() {
 	defer c.close()
 	defer c.releaseContent()
+	defer c.survive()
 	err := c.handshake()
 	if err == nil {
 		err = c.readRequests()
@@ -92,6 +94,15 @@ func (c *conn) serve() {
 	}
 	c.gw.metrics.badConnections.Inc()
 	c.log.Warn("closing a client connection", "cause", err, "cure", cureFor(err))
+}
+
+// survive keeps a defect that one connection runs into from ending all others:
+// deferred, it turns a panic into a log line and the end of this connection.
+func (c *conn) survive() {
+	if cause := recover(); cause != nil {
+		c.gw.metrics.badConnections.Inc()
+		c.log.Error("a defect of the gateway ends a client connection", "cause", cause, "cure", "report it, with this log line", "stack", string(debug.Stack()))
+	}
 }
 
 // cureFor says what an operator can do about an error of a connection.
@@ -156,6 +167,7 @@ func (c *conn) connectUpstream() error {
 	c.up, c.ur = up, bufio.NewReaderSize(up, bufferSize)
 	c.gw.wg.Go(func() {
 		defer c.close()
+		defer c.survive()
 		if err := c.readResponses(); c.ctx.Err() == nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
 			c.log.Info("upstream connection ended", "broker", c.broker, "cause", err)
 		}

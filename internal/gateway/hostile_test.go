@@ -275,3 +275,24 @@ func batchOf(value string) []byte {
 	binary.BigEndian.PutUint32(raw[17:], crc32.Checksum(raw[21:], crc32.MakeTable(crc32.Castagnoli)))
 	return raw
 }
+
+// A defect that one connection runs into ends that connection only.
+func TestPanicOfAHandlerEndsItsConnectionOnly(t *testing.T) {
+	w := newWorld(t, nil)
+	good := w.dial(anyBroker)
+	const key = 71 // GetTelemetrySubscriptions
+	if apis[key] != nil {
+		t.Fatal("choose another API")
+	}
+	register(key, &api{decode: true, owns: func(*conn, kmsg.Request) (bool, error) { panic("a defect") }})
+	defer delete(apis, key)
+	bad := w.dial(anyBroker)
+	bad.send(kmsg.NewPtrGetTelemetrySubscriptionsRequest())
+	if n, err := bad.conn.Read(make([]byte, 1)); err == nil {
+		t.Fatalf("%d bytes came back", n)
+	}
+	good.ask(kmsg.NewPtrMetadataRequest())
+	if !strings.Contains(w.log.String(), "a defect") {
+		t.Error("the log says nothing")
+	}
+}
