@@ -29,18 +29,6 @@ type broker struct {
 	byTime     bool                      // a transaction's rows become the last ones when it is decided, not when they were written (kfake)
 }
 
-type txn struct {
-	id, member int
-	generation int
-	late       bool // its commit is on its way
-	began      int64
-	rows       map[key]stored
-	records    []*record
-	unsafe     bool // somebody began a slice of it while it was pending
-	sawRows    bool
-	raise      []func() // what becomes true with the commit
-}
-
 // request is one OffsetCommit or TxnOffsetCommit on its way.
 type request struct {
 	member, generation int // generation -1: a tool

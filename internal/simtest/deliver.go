@@ -61,32 +61,3 @@ func (w *world) handle(m *member, safe bool) {
 		answer(false, false)
 	}
 }
-
-// decide ends a transaction.
-func (w *world) decide(t *txn, commit bool) {
-	w.broker.decide(t, commit)
-	w.changed = true
-	w.logf("transaction %d of m%d ends: %v", t.id, t.member, commit)
-	w.stats.decided++
-	if !commit {
-		w.stats.aborted++
-		for _, m := range w.members {
-			if m.txn == t {
-				m.afterAbort()
-			}
-		}
-		return
-	}
-	if t.unsafe {
-		w.fail("exactly-once: a slice began below records of transaction %d while it was pending, and it was committed", t.id)
-	}
-	for _, f := range t.raise {
-		f()
-	}
-	for _, r := range t.records {
-		if w.parts[r.part].reset > t.began {
-			continue // to be done again: the reset was written after the transaction's rows
-		}
-		r.open, r.lenient = false, false
-	}
-}

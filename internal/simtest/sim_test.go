@@ -11,11 +11,16 @@ import (
 var (
 	seedFlag  = flag.Uint64("seed", 0, "play this seed only, and print its history")
 	stepsFlag = flag.Int("steps", steps, "with -seed: how long the history is")
+	fromFlag  = flag.Uint64("from", 1, "the first seed")
 	seedsFlag = flag.Int("seeds", 3000, "how many seeds")
 )
 
-// steps of a history; a violation is looked for with fewer, too.
-const steps = 200
+const (
+	// steps of a history; a violation is looked for with fewer, too.
+	steps = 200
+	// maxFailures is how many failing seeds are shown before the rest is not played.
+	maxFailures = 20
+)
 
 // shortest is the fewest steps after which this seed's history fails: a history of n steps begins like one of more.
 func shortest(seed uint64, err error) (int, error) {
@@ -26,6 +31,19 @@ func shortest(seed uint64, err error) (int, error) {
 	}
 	return steps, err
 }
+
+// play plays a seed, and fails the test with its shortest history.
+func play(t *testing.T, seed uint64) stats {
+	w := newWorld(seed, nil)
+	if err := run(steps, w); err != nil {
+		n, err := shortest(seed, err)
+		t.Errorf("seed %d: %v, after %d steps\nreplay: go test ./internal/simtest -run TestHistories -seed %d -steps %d -v", seed, err, n, seed, n)
+		failures++
+	}
+	return w.stats
+}
+
+var failures int
 
 func TestHistories(t *testing.T) {
 	if *seedFlag != 0 {
@@ -46,16 +64,13 @@ func TestHistories(t *testing.T) {
 		seeds = n
 	}
 	var total stats
-	for seed := uint64(1); seed <= uint64(seeds); seed++ {
-		w := newWorld(seed, nil)
-		err := run(steps, w)
-		total.add(w.stats)
-		if err != nil {
-			n, err := shortest(seed, err)
-			t.Fatalf("seed %d: %v, after %d steps\nreplay: go test ./internal/simtest -run TestHistories -seed %d -steps %d -v", seed, err, n, seed, n)
+	for n := range seeds {
+		if failures == maxFailures {
+			t.Fatalf("stopped after %d seeds", n)
 		}
+		total.add(play(t, *fromFlag+uint64(n)))
 	}
-	t.Logf("%+v", total)
+	t.Logf("%d seeds from %d: %+v", seeds, *fromFlag, total)
 	if min(total.starts, total.commits, total.lost, total.backs, total.acknowledgedBacks, total.resets, total.toolRows, total.expired, total.decided, total.aborted, total.waits) < seeds/100 {
 		t.Errorf("the histories hardly touch some of it: %+v", total)
 	}

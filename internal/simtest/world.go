@@ -46,6 +46,10 @@ func (p *part) nextRecord(slice, k int32, from int64) int64 {
 	return max(from, p.end)
 }
 
+func (p *part) truth(views []progress.View) progress.NextRecord {
+	return func(v int, s int32, from int64) int64 { return p.nextRecord(s, views[v].K, from) }
+}
+
 // ownEnd is the slice's last record + 1.
 func (p *part) ownEnd(slice, k int32) int64 {
 	for _, r := range slices.Backward(p.records) {
