@@ -25,8 +25,10 @@ func TestMatrixOnEmbeddedEngine(t *testing.T) {
 
 // An older and a newer Kafka behind the gateway: the consumers of a part of the libraries, and exactly-once.
 func TestMatrixOnOtherVersions(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{"3.9.1", "4.4.0"} {
 		t.Run(version, func(t *testing.T) {
+			t.Parallel()
 			g := onKafka(t, version)
 			g.matrix(t, "--client", "java,confluent-kafka,franz-go,sarama", "--restart", "--codec", "mix", "--records", "1500", "--parallel", "4")
 			ExactlyOnce(t, g, "confluent-kafka")
