@@ -11,8 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// One record, restart, one record, restart, ten times, with the record before or after the restart: each is delivered once, and none is
-// skipped (case V9).
+// One record, restart, one record, restart, ten times, with the record before or after the restart, twice of the gateway too: each is
+// delivered once, none is skipped, and the group's offset on the source is after it (case V9).
 func TestRecordThenRestart(t *testing.T) {
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
 		t.Parallel()
@@ -34,6 +34,10 @@ func TestRecordThenRestart(t *testing.T) {
 			}
 			l.AwaitDone(t, 20*time.Second)
 			c.Close()
+			if i%4 == 2 {
+				e.gateway.Kill()
+				e.gateway.Start(t)
+			}
 			if at, want := e.committed(t, group, source)[0], l.Ends(source)[0]; at != want {
 				t.Errorf("after record %d the group's offset on the source is %d, want %d", i, at, want)
 			}
@@ -166,6 +170,9 @@ func idleRebalances(t *testing.T, e engine, policy string, reset kgo.Opt) {
 	for offset, n := range got {
 		if n > 1 {
 			t.Errorf("offset %d was delivered %d times", offset, n)
+		}
+		if policy == "latest" && offset < old {
+			t.Errorf("offset %d, older than the group, was delivered", offset)
 		}
 	}
 	if policy == "earliest" && len(got) != len(all) {

@@ -29,7 +29,8 @@ func (t *tap) Dial(ctx context.Context, network, address string) (net.Conn, erro
 	if err != nil {
 		return nil, err
 	}
-	return tapped{c, t}, nil
+	// What the system takes in for a client that does not read has no part in this.
+	return tapped{c, t}, c.(*net.TCPConn).SetReadBuffer(16 << 10)
 }
 
 // Shut lets nothing be read until the returned function is called.
@@ -98,7 +99,8 @@ func TestConsumerThatStopsReading(t *testing.T) {
 		for p := range int32(4) {
 			into, opts := others, []kgo.Opt{kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{view: {p: kgo.NewOffset().AtStart()}}), kgo.FetchMaxBytes(1 << 20)}
 			if p == 3 {
-				into, opts = slow, append(opts, kgo.Dialer(gate.Dial))
+				// It waits for a big answer, so that the gateway gets stuck in the middle of writing it.
+				into, opts = slow, append(opts, kgo.Dialer(gate.Dial), kgo.FetchMinBytes(4<<20), kgo.FetchMaxBytes(16<<20), kgo.FetchMaxPartitionBytes(16<<20), kgo.FetchMaxWait(3*time.Second))
 			}
 			c := harness.Client(t, e.gateway.Bootstrap, opts...)
 			polling.Go(func() {
