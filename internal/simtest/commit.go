@@ -1,8 +1,6 @@
 package simtest
 
 import (
-	"slices"
-
 	"github.com/tandem-kafka/tandem/internal/progress"
 )
 
@@ -61,6 +59,7 @@ func (m *member) send(some []*slice, done func()) {
 		w.stats.commits++
 		for _, a := range ats {
 			if late, vague := r.late, w.mixed || w.parts[a.s.part].vague; t == nil {
+				w.close(a.s, a.pos)
 				w.raise(a.s, a.pos, late)
 			} else {
 				t.raise = append(t.raise, func() {
@@ -96,6 +95,16 @@ func (m *member) send(some []*slice, done func()) {
 func (p *part) lower(slice, k int32, pos int64) {
 	for j := slice; j < positions; j += k {
 		p.acked[j] = min(p.acked[j], pos)
+	}
+}
+
+// close: what was done is committed. That a record was done does not count without: another client may be meant to do it
+// again, and with other results. Nor does a commit for a record that was skipped.
+func (w *world) close(s *slice, pos int64) {
+	for _, r := range w.parts[s.part].records {
+		if r.done && r.offset < pos && r.in(s.slice, s.k) {
+			r.open, r.lenient, r.done = false, false, false
+		}
 	}
 }
 

@@ -157,7 +157,7 @@ func (m *member) do(s *slice, n int) {
 			}
 			m.txn.records = append(m.txn.records, r)
 		} else {
-			r.open, r.lenient = false, false
+			r.done = true
 		}
 		if m.rewind != nil && m.rewind.s == s {
 			m.rewind.done[r] = true

@@ -101,8 +101,11 @@ func (w *world) reopen(b *rewind, lenient bool) {
 	w.stats.acknowledgedBacks++
 	w.changed = true
 	for _, r := range w.parts[b.s.part].records {
-		if r.offset >= b.to && r.offset < b.from && r.in(b.s.slice, b.s.k) && !b.done[r] && !r.open {
-			r.open, r.lenient = true, lenient
+		if r.offset >= b.to && r.offset < b.from && r.in(b.s.slice, b.s.k) {
+			if !r.open {
+				r.open, r.lenient = true, lenient
+			}
+			r.done = b.done[r]
 		}
 	}
 }

@@ -30,7 +30,7 @@ func (w *world) base(pi int, to int64) {
 	p := w.parts[pi]
 	for _, r := range p.records {
 		r.open = r.offset >= to
-		r.lenient = false
+		r.lenient, r.done = false, false
 	}
 	for j := range p.acked {
 		p.acked[j] = to
@@ -75,9 +75,10 @@ func (w *world) toolRow(pi int) {
 		switch {
 		case r.offset < to: // the last wish; that rows of before may ask for it does no harm
 			r.open = false
-		case r.offset >= to && !r.open:
+		case !r.open:
 			r.open, r.lenient = true, true
 		}
+		r.done = false
 	}
 	for j := range p.acked {
 		if int32(j)%w.views[v].K == s {

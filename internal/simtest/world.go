@@ -18,7 +18,8 @@ type record struct {
 	part   int
 	offset int64
 	pos    int32
-	open   bool // has to be done
+	open   bool // has to be done, and to be committed
+	done   bool // by a member that may not have committed it yet
 	// lenient: opened again by something the source row need not know yet (see check.go).
 	lenient bool
 }
