@@ -8,6 +8,7 @@ LINT := bin/golangci-lint-$(LINT_VERSION)
 SOAK_MINUTES ?= 60
 BENCH ?=
 DEMO ?=
+# -count=1: the go command cannot know that a test depends on the binary that it starts, and would show an old result.
 # Packages that run clusters, gateways and clients in processes of their own: one package at a time, since times matter there.
 SCENARIOS = ./test/matrix ./test/cases ./test/chaos
 FAST = $$(go list ./... | grep -v -e /test/ -e /bench)
@@ -19,8 +20,8 @@ build: ## the binary, in bin/tandem
 
 test: needs clients ## everything once, on real Kafka and on the embedded engine: at most 15 minutes on 2 cores
 	go build -o bin/report ./test/report
-	{ failed=0; go test -json -p 2 $$(go list ./... | grep -v $(patsubst .%,-e %$$,$(SCENARIOS))) || failed=1; \
-	  go test -json -timeout 15m -p 1 $(SCENARIOS) || failed=1; exit $$failed; } | bin/report
+	{ failed=0; go test -json -count=1 -p 2 $$(go list ./... | grep -v $(patsubst .%,-e %$$,$(SCENARIOS))) || failed=1; \
+	  go test -json -count=1 -timeout 15m -p 1 $(SCENARIOS) || failed=1; exit $$failed; } | bin/report
 
 check: $(LINT) ## formats, vet, linters, repository rules, the fast packages under the race detector: at most 3 minutes once cached
 	@bad=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); [ -z "$$bad" ] || { echo "gofmt -w $$bad" >&2; exit 1; }
@@ -33,7 +34,7 @@ check: $(LINT) ## formats, vet, linters, repository rules, the fast packages und
 
 soak: needs clients ## long rounds: codecs, restarts, seeds. SOAK_MINUTES bounds it
 	go build -o bin/report ./test/report
-	TANDEM_SOAK=1 SOAK_MINUTES=$(SOAK_MINUTES) go test -json -timeout $$(( $(SOAK_MINUTES) + 15 ))m -p 1 -run '^TestSoak' ./... | bin/report
+	TANDEM_SOAK=1 SOAK_MINUTES=$(SOAK_MINUTES) go test -json -count=1 -timeout $$(( $(SOAK_MINUTES) + 15 ))m -p 1 -run '^TestSoak' ./... | bin/report
 
 bench: ## the measurements of docs/benchmarks.md
 	go run ./bench $(BENCH)
