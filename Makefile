@@ -8,8 +8,8 @@ LINT := bin/golangci-lint-$(LINT_VERSION)
 SOAK_MINUTES ?= 60
 BENCH ?=
 DEMO ?=
-# -count=1: the go command cannot know that a test depends on the binary that it starts, and would show an old result.
-# Packages that run clusters, gateways and clients in processes of their own: one package at a time, since times matter there.
+# Packages that run clusters, gateways and clients in processes of their own: one package at a time, since times matter there, and with
+# -count=1, since the go command does not see that the binary under test has changed.
 SCENARIOS = ./test/matrix ./test/cases ./test/chaos
 FAST = $$(go list ./... | grep -v -e /test/ -e /bench)
 
