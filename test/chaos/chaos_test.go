@@ -52,18 +52,16 @@ func TestSoakKillRounds(t *testing.T) {
 	}
 }
 
-// All programs with transactions, again and again until the test's share of the soak is used up.
+// All programs with transactions in turn, again and again until the test's share of the soak is used up.
 func TestSoakTransactions(t *testing.T) {
 	limit := harness.Until(harness.Soak(t, 20))
+	programs := []*program{javaTransact, streamsTransact, java848Transact, confluentTransact}
 	seed := chance(t)
 	for i := uint64(0); limit(); i++ {
-		for name, p := range map[string]*program{"confluent": confluentTransact, "java": javaTransact, "java-848": java848Transact, "streams": streamsTransact} {
-			if limit() {
-				t.Run(fmt.Sprintf("%s, seed %d", name, seed+i), func(t *testing.T) {
-					play(t, seed+i, setting{gateways: 1 + int(i%2), rounds: 4, members: 3, aborts: i%2 == 0, program: p, lose: i%4 == 3})
-				})
-			}
-		}
+		p, turn := programs[i%4], i/4
+		t.Run(fmt.Sprintf("%s, seed %d", p.name, seed+i), func(t *testing.T) {
+			play(t, seed+i, setting{gateways: 1 + int(seed+turn)%2, rounds: 4, members: 3, aborts: (seed+turn)/2%2 == 0, program: p, lose: (seed+turn)%4 == 3})
+		})
 	}
 }
 

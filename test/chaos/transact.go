@@ -11,6 +11,7 @@ import (
 
 // program is a client of the kit that reads the view, transforms, and writes in transactions with its offsets.
 type program struct {
+	name          string
 	args          []string
 	consumerGroup bool // KIP-848
 	hangs         bool // librdkafka's producer can wait for ever in send_offsets_to_transaction, nothing in flight, when all brokers were away
@@ -18,11 +19,13 @@ type program struct {
 }
 
 var (
-	javaTransact      = &program{args: []string{"java-main", "TransactMain"}}
-	java848Transact   = &program{args: []string{"java-main", "TransactMain", "--protocol", "consumer"}, consumerGroup: true}
-	confluentTransact = &program{args: []string{"python-main", "confluent_transact.py"}, hangs: true}
-	streamsTransact   = &program{args: []string{"java-main", "StreamsApps", "--apps", "eos"}, streams: true}
+	javaTransact      = &program{name: "java", args: []string{"java-main", "TransactMain"}}
+	java848Transact   = &program{name: "java-848", args: []string{"java-main", "TransactMain", "--protocol", "consumer"}, consumerGroup: true}
+	confluentTransact = &program{name: "confluent", args: []string{"python-main", "confluent_transact.py"}, hangs: true}
+	streamsTransact   = &program{name: "streams", args: []string{"java-main", "StreamsApps", "--apps", "eos"}, streams: true}
 )
+
+func (p *program) String() string { return p.name }
 
 // died says that the program is of no use any more though its process lives.
 func (p *program) died(m *member) bool {
