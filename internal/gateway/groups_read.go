@@ -43,6 +43,17 @@ func (g *groups) viewsLike(w *View) []*View {
 	return like
 }
 
+// apart returns the views of the same source that cut its key axis differently: with other bases.
+func (g *groups) apart(k partKey) []*View {
+	var apart []*View
+	for _, o := range g.gw.views.OfSource(k.source.Topic) {
+		if o.Base != k.base && o.SourceID == k.source.TopicID {
+			apart = append(apart, o)
+		}
+	}
+	return apart
+}
+
 // indexOf finds a view by its name: what else is known of it may just have changed. -1: not there.
 func indexOf(views []*View, w *View) int {
 	return slices.IndexFunc(views, func(o *View) bool { return o.Name == w.Name })
@@ -120,10 +131,11 @@ func addRows(tps map[string][]int32, k partKey, views []*View) {
 	}
 }
 
-// pictureOf makes a picture of rows. code is the error of the source row. Rows
+// pictureOf makes a picture of rows: of those of views, and what those of views
+// that are apart tell of eras. code is the error of the source row. Rows
 // of a view that the client may not see count as missing, which only has its
 // slices begin lower.
-func pictureOf(k partKey, views []*View, rows, decided map[tp]stored) (p *progress.Picture, code int16) {
+func pictureOf(k partKey, views, apart []*View, rows, decided map[tp]stored) (p *progress.Picture, code int16) {
 	named := make([]progress.View, len(views))
 	for i, w := range views {
 		named[i] = progress.View{Name: w.Name, K: w.K}
@@ -155,6 +167,12 @@ func pictureOf(k partKey, views []*View, rows, decided map[tp]stored) (p *progre
 			p.SetView(i, s, row)
 		}
 	}
+	for _, w := range apart {
+		for s := range w.K {
+			row, _ := get(tp{w.Name, w.Partition(k.source.Partition, s)})
+			p.SetApart(row)
+		}
+	}
 	return p, code
 }
 
@@ -175,12 +193,14 @@ func (c *conn) refresh(ctx context.Context, group string, parts []*groupPart) (c
 		return nil, nil
 	}
 	tps := make(map[string][]int32)
-	views := make([][]*View, len(parts))
+	views, apart := make([][]*View, len(parts)), make([][]*View, len(parts))
 	for i, p := range parts {
 		p.mu.Lock()
 		views[i] = p.views
 		p.mu.Unlock()
+		apart[i] = c.gw.groups.apart(p.key)
 		addRows(tps, p.key, views[i])
+		addRows(tps, p.key, apart[i])
 	}
 	at := time.Now()
 	rows, code, err := c.rows(ctx, askRows{group: group, memberEpoch: -1}, tps)
@@ -189,7 +209,7 @@ func (c *conn) refresh(ctx context.Context, group string, parts []*groupPart) (c
 	}
 	codes = make(map[*groupPart]int16)
 	for i, p := range parts {
-		picture, failed := pictureOf(p.key, views[i], rows, nil)
+		picture, failed := pictureOf(p.key, views[i], apart[i], rows, nil)
 		if code != 0 && code != kerr.GroupIDNotFound.Code { // a group that is not there has no rows
 			failed = code
 		}

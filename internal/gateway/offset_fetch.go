@@ -219,15 +219,16 @@ func (c *conn) fetchViews(ctx context.Context, req *kmsg.OffsetFetchRequest, g *
 // startsOf reads the rows and works out the starts.
 func (c *conn) startsOf(ctx context.Context, req *kmsg.OffsetFetchRequest, g *fetchedGroup, wanted []wantedView) error {
 	tps := make(map[string][]int32)
-	parts := make(map[partKey][]*View)
+	parts, apart := make(map[partKey][]*View), make(map[partKey][]*View)
 	for _, v := range wanted {
 		like := c.gw.groups.viewsLike(v.view)
 		for _, vp := range v.partitions {
 			if src, _, ok := v.view.SourceOf(vp); ok {
 				k := partKey{group: g.ask.Group, source: src, base: v.view.Base}
 				if _, ok := parts[k]; !ok {
-					parts[k] = like
+					parts[k], apart[k] = like, c.gw.groups.apart(k)
 					addRows(tps, k, like)
+					addRows(tps, k, apart[k])
 				}
 			}
 		}
@@ -253,7 +254,7 @@ func (c *conn) startsOf(ctx context.Context, req *kmsg.OffsetFetchRequest, g *fe
 	pictures := make(map[partKey]*progress.Picture, len(parts))
 	failed := make(map[partKey]int16)
 	for k, views := range parts {
-		pictures[k], failed[k] = pictureOf(k, views, rows, decided)
+		pictures[k], failed[k] = pictureOf(k, views, apart[k], rows, decided)
 	}
 	wctx, cancel := context.WithTimeout(ctx, ownEndWait)
 	defer cancel()

@@ -28,6 +28,7 @@ type Picture struct {
 	views  []View
 	rows   [][]row // [view][slice]
 	width  int32   // positions of the key axis that can differ: the largest K
+	apart  int64   // the highest era in rows of views that the picture is not of
 }
 
 // row is a Row taken apart.
@@ -75,7 +76,7 @@ func (p *Picture) Equal(o *Picture) bool {
 	same := func(a, b row) bool {
 		return a.offset == b.offset && a.ours == b.ours && a.tag == b.tag && a.pending == b.pending
 	}
-	return same(p.source, o.source) && slices.Equal(p.views, o.views) &&
+	return same(p.source, o.source) && p.apart == o.apart && slices.Equal(p.views, o.views) &&
 		slices.EqualFunc(p.rows, o.rows, func(a, b []row) bool { return slices.EqualFunc(a, b, same) })
 }
 
@@ -95,6 +96,15 @@ func (p *Picture) SetView(view int, slice int32, r Row) {
 		n.text, n.tag, n.ours = parseViewText(r.Metadata, r.Offset)
 	}
 	p.rows[view][slice] = n
+}
+
+// SetApart tells of a row of a view of the same source that cuts the key axis differently, so that its rows cannot be
+// compared with those of the picture. It counts only in that a new era is above its own: otherwise it would come back to life
+// when an era of the same number is opened again.
+func (p *Picture) SetApart(r Row) {
+	if _, t, ours := parseViewText(r.Metadata, r.Offset); ours && r.Offset >= 0 {
+		p.apart = max(p.apart, t.era)
+	}
 }
 
 // Any reports whether there is any row at all.
@@ -140,7 +150,7 @@ func (p *Picture) Era() int64 {
 	if p.source.present() && p.source.ours {
 		return p.source.tag.era
 	}
-	highest := int64(0)
+	highest := p.apart
 	for _, rows := range p.rows {
 		for i := range rows {
 			if r := &rows[i]; r.present() && r.ours {

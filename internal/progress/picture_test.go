@@ -37,6 +37,17 @@ func TestStarts(t *testing.T) {
 		}, "[50 10]", "[50 10 60 10]", 3},
 		{"rows of another era", func(p *Picture) { p.SetSource(source(10, 3)); p.SetView(narrow, 0, tagged(50, 2)) }, "[10 10]", "[10 10 10 10]", 3},
 		{"a reset", func(p *Picture) { p.SetSource(text(5, "tandem:1:3:10")); p.SetView(narrow, 0, tagged(50, 3)) }, "[5 5]", "[5 5 5 5]", 4},
+		{"a reset, with rows of other bases", func(p *Picture) {
+			p.SetSource(text(5, ""))
+			p.SetView(narrow, 0, tagged(50, 3))
+			p.SetApart(tagged(50, 7))
+			p.SetApart(tagged(50, 6))
+		}, "[5 5]", "[5 5 5 5]", 8},
+		{"an era below that of other bases", func(p *Picture) {
+			p.SetSource(source(10, 3))
+			p.SetView(narrow, 0, tagged(50, 3))
+			p.SetApart(tagged(90, 7))
+		}, "[50 10]", "[50 10 50 10]", 3},
 		{"an expired source row", func(p *Picture) { p.SetView(narrow, 0, tagged(50, 3)); p.SetView(wide, 1, tagged(9, 2)) }, "[50 -1]", "[50 -1 50 -1]", 3},
 		{"a tool's row", func(p *Picture) {
 			p.SetSource(source(10, 3))
