@@ -22,9 +22,9 @@ type groups struct {
 	parts map[partKey]*groupPart
 	// last commit of a group to a view of a source, and its last renewal
 	seen map[groupSource]*groupSeen
-	// the parts of groups that have committed since their source rows were last
-	// known to say all that is done, and when; see heartbeat.go
-	unsettled map[string]map[*groupPart]time.Time
+	// the parts of groups whose source rows may not say all that is done; see
+	// heartbeat.go
+	unsettled map[string]map[*groupPart]rest
 }
 
 // partKey names a picture. Views of one source that were made for different
@@ -69,7 +69,7 @@ const (
 )
 
 func newGroups(g *Gateway) *groups {
-	return &groups{gw: g, parts: make(map[partKey]*groupPart), seen: make(map[groupSource]*groupSeen), unsettled: make(map[string]map[*groupPart]time.Time)}
+	return &groups{gw: g, parts: make(map[partKey]*groupPart), seen: make(map[groupSource]*groupSeen), unsettled: make(map[string]map[*groupPart]rest)}
 }
 
 // part returns the picture of a group for a source partition.

@@ -301,7 +301,10 @@ func (c *conn) env(ctx context.Context, call *commitCall, p *partPlan) (progress
 	for _, i := range p.rows {
 		committed = committed && c.committedOnly(call.group, call.rows[i].view.Name)
 	}
-	env := progress.Env{Next: p.part.next(c.gw, p.views, committed && len(p.rows) > 0), NowMs: time.Now().UnixMilli()}
+	if len(p.rows) == 0 {
+		committed = c.readsCommitted(call.group, p.picture, p.views)
+	}
+	env := progress.Env{Next: p.part.next(c.gw, p.views, committed), NowMs: time.Now().UnixMilli()}
 	src := p.part.key.source
 	offset, _ := p.picture.Source()
 	if offset < 0 { // once in the life of a group

@@ -17,7 +17,9 @@ import (
 // lower than all that is done, and would stay so while the group is idle. So when
 // a group's commits have come to rest, the next heartbeat reads its rows and,
 // where they allow a higher stable offset, writes it, with the member's own
-// generation. Then the heartbeat itself goes on.
+// generation. Then the heartbeat itself goes on. Some later heartbeats look again:
+// what lies behind a slice's last record may be found to be empty only after that
+// record was committed.
 
 func init() {
 	register(wire.Heartbeat, &api{
@@ -32,9 +34,20 @@ func init() {
 	})
 }
 
-// restFor is how long a group must not have committed for a source partition
-// before its source row is looked at.
-const restFor = 500 * time.Millisecond
+const (
+	// restFor is how long a group must not have committed for a source partition
+	// before its source row is looked at; twice as long before the next look.
+	restFor  = 500 * time.Millisecond
+	maxLooks = 6
+)
+
+// rest is a part whose source row may be lower than all that is done.
+type rest struct {
+	since time.Time // of the last commit
+	looks int
+}
+
+func (r rest) due() bool { return time.Since(r.since) > restFor<<r.looks }
 
 // committed takes note of an accepted commit.
 func (g *groups) committed(p *groupPart) {
@@ -45,45 +58,73 @@ func (g *groups) committed(p *groupPart) {
 		if len(g.unsettled) >= maxParts {
 			return // the source rows then stay low until the groups commit again
 		}
-		of = make(map[*groupPart]time.Time)
+		of = make(map[*groupPart]rest)
 		g.unsettled[p.key.group] = of
 	}
-	of[p] = time.Now()
+	of[p] = rest{since: time.Now()}
 }
 
 // atRest reports whether takeRested has something to give.
 func (g *groups) atRest(group string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, at := range g.unsettled[group] {
-		if time.Since(at) > restFor {
+	for _, r := range g.unsettled[group] {
+		if r.due() {
 			return true
 		}
 	}
 	return false
 }
 
-// takeRested returns the parts whose commits have come to rest, once.
-func (g *groups) takeRested(group string) []*partPlan {
+// takeRested returns the parts whose source rows are to be looked at: once by
+// their rows, read afresh, and then, for a while, where more is known to be empty.
+func (g *groups) takeRested(group string) (first, again []*partPlan) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var out []*partPlan
-	for p, at := range g.unsettled[group] {
-		if time.Since(at) > restFor {
-			delete(g.unsettled[group], p)
-			out = append(out, &partPlan{part: p})
+	of := g.unsettled[group]
+	for p, r := range of {
+		if !r.due() {
+			continue
+		}
+		if r.looks == 0 {
+			first = append(first, &partPlan{part: p})
+		} else {
+			again = append(again, &partPlan{part: p})
+		}
+		if r.looks++; r.looks < maxLooks {
+			of[p] = r
+		} else {
+			delete(of, p)
 		}
 	}
-	if len(g.unsettled[group]) == 0 {
+	if len(of) == 0 {
 		delete(g.unsettled, group)
 	}
-	return out
+	return first, again
+}
+
+// mayRise reports whether a part's source row is lower than the rows allow that
+// are known here.
+func (c *conn) mayRise(group string, part *groupPart) bool {
+	part.mu.Lock()
+	defer part.mu.Unlock()
+	if part.picture == nil {
+		return false
+	}
+	offset, ours := part.picture.Source()
+	next := part.next(c.gw, part.views, c.readsCommitted(group, part.picture, part.views))
+	return ours && offset < part.picture.Stable(offset, next)
 }
 
 // settleSources writes those source rows of a group that are lower than its rows
 // allow. What fails is only put off: the next commit writes them as well.
 func (c *conn) settleSources(ctx context.Context, call *commitCall) {
-	plans := c.gw.groups.takeRested(call.group)
+	plans, again := c.gw.groups.takeRested(call.group)
+	for _, p := range again {
+		if c.mayRise(call.group, p.part) {
+			plans = append(plans, p)
+		}
+	}
 	if len(plans) == 0 {
 		return
 	}

@@ -4,6 +4,8 @@ import (
 	"container/list"
 	"slices"
 	"sync"
+
+	"github.com/tandem-kafka/tandem/internal/progress"
 )
 
 // isolations remembers with which isolation levels a client reads a view. A
@@ -44,6 +46,24 @@ func (c *conn) isolationKey(viewName string) isolationKey {
 // read_committed only.
 func (c *conn) committedOnly(group, view string) bool {
 	return c.gw.isolations.ofGroup(group, c.isolationKey(view))
+}
+
+// readsCommitted reports whether a group is known to read with read_committed
+// only, whichever of the views it has rows of.
+func (c *conn) readsCommitted(group string, p *progress.Picture, views []*View) bool {
+	known := false
+	for v, w := range views {
+		if c.committedOnly(group, w.Name) {
+			known = true
+			continue
+		}
+		for s := range w.K {
+			if p.Row(v, s) >= 0 {
+				return false
+			}
+		}
+	}
+	return known
 }
 
 // note is called for each Fetch of a view.
