@@ -22,8 +22,7 @@ func TestBlockedKey(t *testing.T) {
 		hang := make(chan struct{})
 		defer close(hang) // consumers can end then
 		// A group with a partition for each member reads when it is stable: a rebalance would wait for the consumer that hangs.
-		group := func(l *harness.Ledger) (read func()) {
-			name := harness.Name(t, "group")
+		group := func(name string, l *harness.Ledger) (read func()) {
 			var consumers []*harness.Consumer
 			for i := range k {
 				c := e.consumer(name, fmt.Sprintf("member-%d", i), view)
@@ -45,8 +44,8 @@ func TestBlockedKey(t *testing.T) {
 			}
 		}
 
-		l := harness.NewLedger()
-		group(l)()
+		l, name := harness.NewLedger(), harness.Name(t, "group")
+		group(name, l)()
 		harness.Produce(t, e.gateway.Bootstrap, harness.NewLedger(), harness.Production{Topic: source, Records: blocked, Key: func(int) []byte { return keys[0] }})
 		harness.Produce(t, e.gateway.Bootstrap, l, harness.Production{Topic: source, Records: others, Key: func(i int) []byte { return keys[1+i%3+k*(i/3%10)] }})
 		at := time.Now()
@@ -56,9 +55,13 @@ func TestBlockedKey(t *testing.T) {
 			t.Errorf("%d duplicates", r.Duplicates)
 		}
 
+		if at := e.committed(t, name, source)[0]; at != 0 {
+			t.Errorf("the group's offset on the source is %d, and the record at 0 is not done", at)
+		}
+
 		// A new group reads everything from the start.
 		cold := ledgerOf(t, slices.DeleteFunc(readAll(t, e.kafka, source), func(r *kgo.Record) bool { return string(r.Key) == string(keys[0]) }))
-		read := group(cold)
+		read := group(harness.Name(t, "group"), cold)
 		at = time.Now()
 		read()
 		cold.AwaitDone(t, 20*time.Second)

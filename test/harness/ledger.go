@@ -170,6 +170,25 @@ func (l *Ledger) Deliveries() int {
 	return len(l.deliveries)
 }
 
+// FirstOpen returns the offset of the first record of each partition of a source that is acknowledged and not delivered, and how many
+// records were delivered that lie above one of these.
+func (l *Ledger) FirstOpen(topic string) (first map[int32]int64, above int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first = map[int32]int64{}
+	for _, p := range l.produced {
+		if at, ok := first[p.Partition]; p.Topic == topic && !l.done[p.N] && (!ok || p.Offset < at) {
+			first[p.Partition] = p.Offset
+		}
+	}
+	for _, p := range l.produced {
+		if at, ok := first[p.Partition]; p.Topic == topic && l.done[p.N] && ok && p.Offset > at {
+			above++
+		}
+	}
+	return first, above
+}
+
 // Members counts the deliveries of each member so far.
 func (l *Ledger) Members() map[string]int {
 	l.mu.Lock()
