@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tandem-kafka/tandem/internal/progress"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -35,10 +36,14 @@ func (c *conn) settle(ctx context.Context, call *commitCall, plans []*partPlan) 
 }
 
 // writeSources reads parts afresh and writes the source rows of those that wanted
-// selects, in a request of their own.
+// selects, in a request of their own. No commit that goes back is under way
+// meanwhile: a source row from rows of before would count what it takes back.
+// Nobody is to hold the gates of the parts, which are in the order of partKey.
 func (c *conn) writeSources(ctx context.Context, call *commitCall, plans []*partPlan, wanted func(*progress.Picture, int64) bool) error {
 	var parts []*groupPart
 	for _, p := range plans {
+		p.part.gate.enter(ctx, false)
+		defer p.part.gate.leave(false)
 		parts = append(parts, p.part)
 	}
 	codes, err := c.refresh(ctx, call.group, parts)
@@ -108,10 +113,33 @@ func (c *conn) renew(ctx context.Context, call *commitCall, w *View, first bool)
 		part.mu.Unlock()
 		plans = append(plans, &partPlan{part: part})
 	}
-	if len(plans) == 0 {
-		return nil
+	plans, err := c.decided(ctx, call.group, plans)
+	if err != nil || len(plans) == 0 {
+		return err
 	}
 	return c.writeSources(ctx, call, plans, func(p *progress.Picture, _ int64) bool { return p.Any() && !(first && p.Foreign()) })
+}
+
+// decided leaves out parts whose source rows wait for a transaction: one written
+// now would take the place of the transaction's, or open an era that leaves
+// behind what it did.
+func (c *conn) decided(ctx context.Context, group string, plans []*partPlan) ([]*partPlan, error) {
+	if len(plans) == 0 {
+		return nil, nil
+	}
+	tps := make(map[string][]int32)
+	for _, p := range plans {
+		src := p.part.key.source
+		tps[src.Topic] = append(tps[src.Topic], src.Partition)
+	}
+	rows, _, err := c.rows(ctx, askRows{group: group, memberEpoch: -1, stable: true}, tps)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(plans, func(p *partPlan) bool {
+		src := p.part.key.source
+		return rows[tp{src.Topic, src.Partition}].code == kerr.UnstableOffsetCommit.Code
+	}), nil
 }
 
 // commitSources commits rows of the gateway's own for a group, with the member
