@@ -97,9 +97,13 @@ func (b *broker) pending(k key) bool {
 	return false
 }
 
+// pic names a picture: views of different bases have one each.
+type pic struct{ part, base int }
+
 // fetch is an OffsetFetch of decided rows; with stable, those that are pending are marked.
-func (b *broker) fetch(part int, views []progress.View, stable bool) *progress.Picture {
-	p := progress.NewPicture(views)
+func (w *world) fetch(pc pic, stable bool) *progress.Picture {
+	b := w.broker
+	p := progress.NewPicture(w.byBase[pc.base])
 	get := func(k key) progress.Row {
 		row := progress.NoRow
 		if s, ok := b.rows[k]; ok {
@@ -108,10 +112,14 @@ func (b *broker) fetch(part int, views []progress.View, stable bool) *progress.P
 		row.Pending = stable && b.pending(k)
 		return row
 	}
-	p.SetSource(get(key{part, -1, 0}))
-	for v, w := range views {
-		for s := range w.K {
-			p.SetView(v, s, get(key{part, v, s}))
+	p.SetSource(get(key{pc.part, -1, 0}))
+	for v, view := range w.views {
+		for s := range view.K {
+			if row := get(key{pc.part, v, s}); w.bases[v] == pc.base {
+				p.SetView(w.local[v], s, row)
+			} else {
+				p.SetApart(row)
+			}
 		}
 	}
 	return p

@@ -31,13 +31,21 @@ func (w *world) check() error {
 }
 
 func (w *world) checkPart(pi int, p *part) {
-	picture := w.broker.fetch(pi, w.views, w.exactly)
+	for base := range w.byBase {
+		w.checkBase(pi, base, p)
+	}
+	w.checkStable(pi, p)
+}
+
+// checkBase checks where the slices of views of one base begin.
+func (w *world) checkBase(pi, base int, p *part) {
+	picture := w.fetch(pic{pi, base}, w.exactly)
 	_, ours := picture.Source()
 	if ours && !picture.Complete() {
 		// Gateways have written at once while one went back: the base is forgotten.
-		p.acked = [positions]int64{}
+		p.acked[base] = [positions]int64{}
 	}
-	for v, view := range w.views {
+	for v, view := range w.byBase[base] {
 		for s := range view.K {
 			start := picture.Start(v, s, w.exactly)
 			if start.Unstable {
@@ -47,12 +55,12 @@ func (w *world) checkPart(pi int, p *part) {
 			if start.Uncommitted {
 				from = 0
 			}
-			acked := p.acked[s]
+			acked := p.acked[base][s]
 			for j := s; j < positions; j += view.K {
-				acked = min(acked, p.acked[j])
+				acked = min(acked, p.acked[base][j])
 			}
 			for _, r := range p.records {
-				if !r.in(s, view.K) {
+				if !r.in(s, shape{view.K, base}) {
 					continue
 				}
 				if r.open && r.offset < from {
@@ -64,6 +72,10 @@ func (w *world) checkPart(pi int, p *part) {
 			}
 		}
 	}
+}
+
+// checkStable checks the stable offset.
+func (w *world) checkStable(pi int, p *part) {
 	if w.exactly && w.broker.pending(key{pi, -1, 0}) {
 		return
 	}
@@ -108,7 +120,7 @@ func (w *world) finish() error {
 				return fmt.Errorf("record %d of part %d was never done", r.offset, pi)
 			}
 		}
-		if !w.broker.fetch(pi, w.views, false).Complete() {
+		if !w.fetch(pic{pi, w.bases[in]}, false).Complete() {
 			return fmt.Errorf("all is done and committed, but the source row of part %d does not know the rewinds", pi)
 		}
 		row, ok := w.broker.rows[key{pi, -1, 0}]

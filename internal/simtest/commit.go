@@ -82,7 +82,7 @@ func (m *member) send(some []*slice, done func()) {
 	commits := map[int][]progress.Commit{}
 	for _, a := range ats {
 		text := "text"
-		commits[a.s.part] = append(commits[a.s.part], progress.Commit{View: a.s.view, Slice: a.s.slice, Offset: a.pos, LeaderEpoch: -1, Metadata: &text, Began: a.s.began})
+		commits[a.s.part] = append(commits[a.s.part], progress.Commit{View: w.local[a.s.view], Slice: a.s.slice, Offset: a.pos, LeaderEpoch: -1, Metadata: &text, Began: a.s.began})
 	}
 	if !m.gw.commit(m, commits, t, answer) {
 		m.busy, m.rewind = false, nil
@@ -92,9 +92,11 @@ func (m *member) send(some []*slice, done func()) {
 }
 
 // lower notes that a slice may begin at pos again.
-func (p *part) lower(slice, k int32, pos int64) {
-	for j := slice; j < positions; j += k {
-		p.acked[j] = min(p.acked[j], pos)
+func (p *part) lower(slice int32, sh shape, pos int64) {
+	for b := range p.acked {
+		for j := slice; j < positions && (b == sh.base || sh.k == 1); j += sh.k {
+			p.acked[b][j] = min(p.acked[b][j], pos)
+		}
 	}
 }
 
@@ -102,7 +104,7 @@ func (p *part) lower(slice, k int32, pos int64) {
 // again, and with other results. Nor does a commit for a record that was skipped.
 func (w *world) close(s *slice, pos int64) {
 	for _, r := range w.parts[s.part].records {
-		if r.done && r.offset < pos && r.in(s.slice, s.k) {
+		if r.done && r.offset < pos && r.in(s.slice, s.shape) {
 			r.open, r.lenient, r.done = false, false, false
 		}
 	}
@@ -117,15 +119,18 @@ func (w *world) raise(s *slice, pos int64, late bool) {
 		}
 	}
 	if late || s.view < 0 { // as in Kafka, a row goes back when an older commit overtakes a newer one, and with a plain one all does
-		p.lower(s.slice, s.k, pos)
+		p.lower(s.slice, s.shape, pos)
 	}
 	if p.vague || late {
 		return
 	}
-	for j := s.slice; j < positions; j += s.k {
-		p.acked[j] = max(p.acked[j], pos)
-		if s.view < 0 {
-			p.acked[j] = pos
+	for b := range p.acked {
+		for j := s.slice; j < positions; j += s.k {
+			if s.view < 0 {
+				p.acked[b][j] = pos
+			} else if b == s.base {
+				p.acked[b][j] = max(p.acked[b][j], pos)
+			}
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 // slice is what a member owns: a slice of a view, or a whole source partition (k = 1).
 type slice struct {
 	key
-	k         int32
+	shape
 	pos       int64 // next offset to do; -1: not known yet
 	committed int64 // up to here its progress is stored, as far as the member knows
 	began     int64 // where the gateway of this connection said it starts; -1: not known
@@ -117,7 +117,7 @@ func (m *member) begin(s *slice) {
 	w.logf("%v begins part %d slice %d at %d", m, s.part, s.slice, s.pos)
 	for _, t := range w.broker.undecided() {
 		for _, r := range t.records {
-			if t.sawRows && t.member != m.id && t.generation != w.mixedIn && w.parts[r.part].reset <= t.began && r.part == s.part && r.in(s.slice, s.k) && r.offset >= s.pos {
+			if t.sawRows && t.member != m.id && t.generation != w.mixedIn && w.parts[r.part].reset <= t.began && r.part == s.part && r.in(s.slice, s.shape) && r.offset >= s.pos {
 				t.unsafe = true
 			}
 		}
@@ -144,7 +144,7 @@ func (m *member) do(s *slice, n int) {
 		if n == 0 {
 			return
 		}
-		if r.offset < s.pos || !r.in(s.slice, s.k) {
+		if r.offset < s.pos || !r.in(s.slice, s.shape) {
 			continue
 		}
 		n--
@@ -164,6 +164,6 @@ func (m *member) do(s *slice, n int) {
 		}
 	}
 	if n > 0 && m.w.chance(30) { // at the end: clients' positions move over what is empty
-		s.pos = max(s.pos, p.ownEnd(s.slice, s.k))
+		s.pos = max(s.pos, p.ownEnd(s.slice, s.shape))
 	}
 }

@@ -2,6 +2,8 @@ package simtest
 
 import (
 	"slices"
+
+	"github.com/tandem-kafka/tandem/internal/progress"
 )
 
 // rewind is a commit that goes back and is not acknowledged yet.
@@ -16,7 +18,7 @@ type rewind struct {
 // seekBack goes back in a slice and commits there. Only where the whole group reads one input: readers of the same
 // records at the same time make each other's rewinds void.
 func (m *member) seekBack() {
-	if m.busy || m.failed || m.rewind != nil || m.w.mixed || m.w.quiet || m.txn != nil && !m.w.chance(50) {
+	if m.busy || m.failed || m.rewind != nil || m.w.mixed || len(m.w.byBase) > 1 || m.w.quiet || m.txn != nil && !m.w.chance(50) {
 		return
 	}
 	if slices.ContainsFunc(m.w.orphans, func(r *request) bool { return r.member == m.id }) {
@@ -44,7 +46,7 @@ func (m *member) seekBack() {
 	}
 	from := min(s.pos, s.committed)
 	s.pos = m.w.rng.Int64N(s.pos)
-	p.lower(s.slice, s.k, s.pos)
+	p.lower(s.slice, s.shape, s.pos)
 	m.rewind = &rewind{s: s, from: from, to: s.pos, done: map[*record]bool{}}
 	m.w.logf("%v seeks back in part %d slice %d to %d", m, s.part, s.slice, s.pos)
 	m.send([]*slice{s}, m.rewound)
@@ -82,18 +84,33 @@ func (m *member) settleRewind() {
 	if r == nil || r.at == 0 || w.now < r.at+settle {
 		return
 	}
-	p := w.broker.fetch(r.s.part, w.views, false)
-	stable := p.Stable(0, w.parts[r.s.part].truth(w.views))
-	if offset, ours := p.Source(); ours && offset <= stable {
-		m.rewind = nil
-		w.reopen(r, false)
-		w.logf("%v: going back to %d is acknowledged", m, r.to)
+	pc := pic{r.s.part, r.s.base}
+	if m.gw.locked(pc, false) {
 		return
 	}
 	r.at = 0
-	at := *r.s
-	at.pos = r.to
-	m.send([]*slice{&at}, m.rewound)
+	acknowledged := func() {
+		m.rewind = nil
+		w.reopen(r, false)
+		w.logf("%v: going back to %d is acknowledged", m, r.to)
+	}
+	m.busy = m.gw.writeSources(m, []pic{pc}, func(p *progress.Picture, stable int64) bool {
+		offset, ours := p.Source()
+		return ours && offset > stable
+	}, func(ok, known bool) {
+		m.busy = false
+		switch {
+		case ok && known:
+			acknowledged()
+		case known:
+			m.rewind = nil // fenced
+		default:
+			m.reconnect()
+		}
+	})
+	if !m.busy {
+		acknowledged()
+	}
 }
 
 // reopen: what the member had passed is to be done again, but for what was since.
@@ -101,7 +118,7 @@ func (w *world) reopen(b *rewind, lenient bool) {
 	w.stats.acknowledgedBacks++
 	w.changed = true
 	for _, r := range w.parts[b.s.part].records {
-		if r.offset >= b.to && r.offset < b.from && r.in(b.s.slice, b.s.k) {
+		if r.offset >= b.to && r.offset < b.from && r.in(b.s.slice, b.s.shape) {
 			if !r.open {
 				r.open, r.lenient = true, lenient
 			}

@@ -32,12 +32,14 @@ func (w *world) base(pi int, to int64) {
 		r.open = r.offset >= to
 		r.lenient, r.done = false, false
 	}
-	for j := range p.acked {
-		p.acked[j] = to
+	for b := range p.acked {
+		for j := range p.acked[b] {
+			p.acked[b][j] = to
+		}
 	}
 	if w.untagged(pi) || w.broker.hasPendingRows() {
 		p.vague = true
-		p.acked = [positions]int64{}
+		p.acked = [bases][positions]int64{}
 	}
 }
 
@@ -52,13 +54,16 @@ func (b *broker) hasPendingRows() bool {
 
 // toolRow is a tool that sets a view's row directly on the broker.
 func (w *world) toolRow(pi int) {
+	if len(w.byBase) > 1 {
+		return // it decides for the views of its own base only
+	}
 	p := w.parts[pi]
 	v := w.rng.IntN(len(w.views))
 	s := w.rng.Int32N(w.views[v].K)
 	to := w.rng.Int64N(p.end + 1)
 	text := [...]string{"", "by hand", "AQAAAZ", "tandem:1:3:1", fmt.Sprintf("x|tandem:1:1:%d", to+1)}[w.rng.IntN(5)]
 	if old := w.broker.rows[key{pi, v, s}].row.Metadata; old != nil && stepped.MatchString(*old) {
-		p.acked = [positions]int64{} // a rewind is forgotten with its row: the others fall back to the stable offset
+		p.acked = [bases][positions]int64{} // a rewind is forgotten with its row: the others fall back to the stable offset
 	}
 	w.broker.seq++
 	w.broker.rows[key{pi, v, s}] = stored{progress.Row{Offset: to, LeaderEpoch: -1, Metadata: &text}, w.broker.seq}
@@ -68,10 +73,9 @@ func (w *world) toolRow(pi int) {
 	p.vague = true
 	// What it skips is not asked for any more; what it goes back over has to be done again.
 	for _, r := range p.records {
-		if !r.in(s, w.views[v].K) {
+		if !r.in(s, w.shape(v)) {
 			continue
 		}
-		p.acked[r.pos] = 0
 		switch {
 		case r.offset < to: // the last wish; that rows of before may ask for it does no harm
 			r.open = false
@@ -80,11 +84,7 @@ func (w *world) toolRow(pi int) {
 		}
 		r.done = false
 	}
-	for j := range p.acked {
-		if int32(j)%w.views[v].K == s {
-			p.acked[j] = 0
-		}
-	}
+	p.lower(s, w.shape(v), 0)
 }
 
 var (
@@ -138,7 +138,7 @@ func (w *world) expire() {
 	w.stats.expired++
 	w.changed = true
 	w.logf("rows of part %d expire: %v", pi, oldest)
-	p.acked = [positions]int64{}
+	p.acked = [bases][positions]int64{}
 }
 
 func text(s stored) string {

@@ -71,7 +71,7 @@ func (t *txn) covered(m *member) bool {
 		ok := false
 		for k, s := range t.rows {
 			if k.view == m.input && k.part == r.part && s.row.Offset > r.offset {
-				ok = ok || m.input < 0 || r.in(k.slice, m.w.views[k.view].K)
+				ok = ok || m.input < 0 || r.in(k.slice, m.w.shape(k.view))
 			}
 		}
 		if !ok {

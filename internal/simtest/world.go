@@ -13,48 +13,60 @@ import (
 // positions of the key axis that the model tells apart; every K is a power of two up to it.
 const positions = 8
 
+// bases that views can have: a source that has grown has views of two.
+const bases = 2
+
+// shape is how an input cuts the records of a source partition.
+type shape struct {
+	k    int32
+	base int // of the view: views of different bases tell keys apart differently; the source itself: 0, with k = 1
+}
+
 // record is one record of a source partition.
 type record struct {
 	part   int
 	offset int64
-	pos    int32
-	open   bool // has to be done, and to be committed
-	done   bool // by a member that may not have committed it yet
+	pos    [bases]int32 // on the key axis of each base
+	open   bool         // has to be done, and to be committed
+	done   bool         // by a member that may not have committed it yet
 	// lenient: opened again by something the source row need not know yet (see check.go).
 	lenient bool
 }
 
-func (r *record) in(slice, k int32) bool { return r.pos%k == slice }
+func (r *record) in(slice int32, sh shape) bool { return r.pos[sh.base]%sh.k == slice }
 
 // part is a source partition.
 type part struct {
 	records []*record
 	end     int64
-	// acked[j]: everything below is committed at position j, and may not be delivered again from a view.
-	acked   [positions]int64
+	// acked[b][j]: everything below is committed at position j of base b, and may not be delivered again from a view.
+	acked   [bases][positions]int64
 	reset   int64 // broker.seq when a tool last set the source row
 	touched int64 // when a tool last set any
 	// vague: rows of tools are about; acked is not raised.
 	vague bool
 }
 
-func (p *part) nextRecord(slice, k int32, from int64) int64 {
+func (p *part) nextRecord(slice int32, sh shape, from int64) int64 {
 	for _, r := range p.records {
-		if r.offset >= from && r.in(slice, k) {
+		if r.offset >= from && r.in(slice, sh) {
 			return r.offset
 		}
 	}
 	return max(from, p.end)
 }
 
-func (p *part) truth(views []progress.View) progress.NextRecord {
-	return func(v int, s int32, from int64) int64 { return p.nextRecord(s, views[v].K, from) }
+// truth is what is empty, for a picture of the views of one base.
+func (w *world) truth(pc pic) progress.NextRecord {
+	return func(v int, s int32, from int64) int64 {
+		return w.parts[pc.part].nextRecord(s, shape{w.byBase[pc.base][v].K, pc.base}, from)
+	}
 }
 
 // ownEnd is the slice's last record + 1.
-func (p *part) ownEnd(slice, k int32) int64 {
+func (p *part) ownEnd(slice int32, sh shape) int64 {
 	for _, r := range slices.Backward(p.records) {
-		if r.in(slice, k) {
+		if r.in(slice, sh) {
 			return r.offset + 1
 		}
 	}
@@ -67,6 +79,9 @@ type world struct {
 	now      int64
 	parts    []*part
 	views    []progress.View
+	bases    []int             // of each view
+	local    []int             // index of each view among those of its base
+	byBase   [][]progress.View // the views of each base
 	broker   *broker
 	gateways []*gateway
 	members  []*member
@@ -84,10 +99,11 @@ type world struct {
 
 // stats counts what the histories went through, so that a test can tell that they did.
 type stats struct {
-	starts, commits, lost, backs, acknowledgedBacks, resets, toolRows, expired, decided, aborted, waits int
+	sources, starts, commits, lost, backs, acknowledgedBacks, resets, toolRows, expired, decided, aborted, waits int
 }
 
 func (s *stats) add(o stats) {
+	s.sources += o.sources
 	s.starts += o.starts
 	s.commits += o.commits
 	s.lost += o.lost
@@ -107,22 +123,49 @@ func newWorld(seed uint64, trace io.Writer) *world {
 	w.broker = &broker{live: map[int]bool{}, rows: map[key]stored{}, txns: map[int]*txn{}, byTime: w.chance(30)}
 	// Of what a row said it says less when it goes back. That is right where its client had to begin lower, because
 	// a rewind through another view overlaps its slice.
-	w.broker.lowered = func(k key, offset int64) { w.parts[k.part].lower(k.slice, w.views[k.view].K, offset) }
+	w.broker.lowered = func(k key, offset int64) { w.parts[k.part].lower(k.slice, w.shape(k.view), offset) }
 	for i := range 1 + w.rng.IntN(3) {
 		k := int32(1) << w.rng.IntN(4)
 		w.views = append(w.views, progress.View{Name: fmt.Sprint("v", i), K: k})
+	}
+	w.byBase = make([][]progress.View, 1)
+	if len(w.views) > 1 && w.chance(20) {
+		w.byBase = make([][]progress.View, bases)
+	}
+	for i, v := range w.views {
+		b := i % len(w.byBase)
+		w.bases, w.local = append(w.bases, b), append(w.local, len(w.byBase[b]))
+		w.byBase[b] = append(w.byBase[b], v)
 	}
 	for range 1 + w.rng.IntN(2) {
 		w.parts = append(w.parts, &part{})
 	}
 	for i := range 1 + w.rng.IntN(3) {
-		w.gateways = append(w.gateways, &gateway{w: w, id: i, pictures: map[int]*progress.Picture{}, readAt: map[int]int64{}})
+		w.gateways = append(w.gateways, &gateway{w: w, id: i, pictures: map[pic]*progress.Picture{}, readAt: map[pic]int64{}, unsettled: map[pic]int64{}})
 	}
 	for range w.parts {
 		w.produce()
 	}
-	w.logf("views %v, %d parts, %d gateways, exactly-once %v", w.views, len(w.parts), len(w.gateways), w.exactly)
+	w.logf("views %v of bases %v, %d parts, %d gateways, exactly-once %v", w.views, w.bases, len(w.parts), len(w.gateways), w.exactly)
 	return w
+}
+
+// shape of a view, or of the source (-1).
+func (w *world) shape(view int) shape {
+	if view < 0 {
+		return shape{k: 1}
+	}
+	return shape{w.views[view].K, w.bases[view]}
+}
+
+// global is the view with an index among those of its base; -1 is the source.
+func (w *world) global(base, local int) int {
+	for v, b := range w.bases {
+		if local >= 0 && b == base && w.local[v] == local {
+			return v
+		}
+	}
+	return -1
 }
 
 func (w *world) chance(percent int) bool { return w.rng.IntN(100) < percent }
@@ -158,11 +201,14 @@ func (w *world) produce() {
 		if w.chance(25) {
 			p.end += int64(1 + w.rng.IntN(3))
 		}
-		pos := w.rng.Int32N(positions)
-		if few {
-			pos &^= 3
+		r := &record{part: pi, offset: p.end, open: true}
+		for b := range w.byBase {
+			r.pos[b] = w.rng.Int32N(positions)
+			if few {
+				r.pos[b] &^= 3
+			}
 		}
-		p.records = append(p.records, &record{part: pi, offset: p.end, pos: pos, open: true})
+		p.records = append(p.records, r)
 		p.end++
 	}
 	if w.chance(20) {
@@ -206,7 +252,7 @@ func (w *world) rebalance(count int, input func() int) {
 	}
 	for i, p := range w.parts {
 		if w.mixed && slices.ContainsFunc(w.members, func(m *member) bool { return m.input < 0 }) {
-			p.acked = [positions]int64{} // a plain commit can begin an era at any time
+			p.acked = [bases][positions]int64{} // a plain commit can begin an era at any time
 			p.vague = true
 		} else {
 			p.vague = w.untagged(i)
@@ -240,19 +286,16 @@ func (w *world) assign() {
 		if len(ms) == 0 {
 			continue
 		}
-		k := int32(1)
-		if input >= 0 {
-			k = w.views[input].K
-		}
+		sh := w.shape(input)
 		owned := map[*member]map[key]*slice{}
 		for pi := range w.parts {
-			for s := range k {
+			for s := range sh.k {
 				id := key{pi, input, s}
 				m := ms[w.rng.IntN(len(ms))]
 				if owned[m] == nil {
 					owned[m] = map[key]*slice{}
 				}
-				sl := &slice{key: id, k: k, pos: -1, began: -1}
+				sl := &slice{key: id, shape: sh, pos: -1, began: -1}
 				if had := m.slices[id]; had != nil && had.pos >= 0 && w.chance(60) {
 					sl.pos, sl.began, sl.committed = had.pos, had.began, had.committed
 				}
@@ -294,9 +337,13 @@ func (w *world) step() error {
 		ts := w.broker.undecided()
 		t := ts[w.rng.IntN(len(ts))]
 		w.decide(t, t.late) // late, or by timeout
-	case n < 96:
+	case n < 92:
+		m.heartbeat()
+	case n < 93:
+		m.renew()
+	case n < 98:
 		w.regroup()
-	case n < 97:
+	case n < 99:
 		w.rebalance(0, nil)
 	}
 	if w.now%8 != 0 && !w.changed {
