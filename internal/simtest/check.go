@@ -40,11 +40,6 @@ func (w *world) checkPart(pi int, p *part) {
 // checkBase checks where the slices of views of one base begin.
 func (w *world) checkBase(pi, base int, p *part) {
 	picture := w.fetch(pic{pi, base}, w.exactly)
-	_, ours := picture.Source()
-	if ours && !picture.Complete() {
-		// Gateways have written at once while one went back: the base is forgotten.
-		p.acked[base] = [positions]int64{}
-	}
 	for v, view := range w.byBase[base] {
 		for s := range view.K {
 			start := picture.Start(v, s, w.exactly)
@@ -71,6 +66,54 @@ func (w *world) checkBase(pi, base int, p *part) {
 				}
 			}
 		}
+	}
+}
+
+// forgetBases: where gateways have written at once while one went back, or while one gave a tool's row an era, the source
+// row does not know it. Then its base is forgotten: only what rows say, and the source row's offset, holds on.
+func (w *world) forgetBases() {
+	for pi := range w.parts {
+		for base := range w.byBase {
+			picture := w.fetch(pic{pi, base}, false)
+			if _, ours := picture.Source(); ours && !picture.Complete() {
+				w.forget(pi, base)
+			}
+		}
+	}
+}
+
+// forget lowers what may not be delivered again to what the stored rows say, each for itself.
+func (w *world) forget(pi, base int) {
+	p := w.parts[pi]
+	source, known := w.broker.rows[key{pi, -1, 0}]
+	current := eraOf(source)
+	if !known {
+		for k, s := range w.broker.rows {
+			if n, m := len(eraOf(s)), len(current); k.part == pi && (n > m || n == m && eraOf(s) > current) {
+				current = eraOf(s)
+			}
+		}
+	}
+	for j := range int32(positions) {
+		says := int64(0)
+		if known {
+			says = source.row.Offset
+		}
+		stepped := false
+		for k, s := range w.broker.rows {
+			if k.part == pi && k.view >= 0 && w.bases[k.view] == base && k.slice == j%w.views[k.view].K {
+				if stepTag.MatchString(text(s)) || eraOf(s) == "" {
+					stepped = true
+				}
+				if eraOf(s) == current {
+					says = max(says, s.row.Offset)
+				}
+			}
+		}
+		if stepped {
+			says = 0
+		}
+		p.acked[base][j] = min(p.acked[base][j], says)
 	}
 }
 
@@ -114,6 +157,9 @@ func (w *world) finish() error {
 			}
 		}
 	}
+	if !w.exactly {
+		w.atRest()
+	}
 	for pi, p := range w.parts {
 		for _, r := range p.records {
 			if r.open {
@@ -129,6 +175,36 @@ func (w *world) finish() error {
 		}
 	}
 	return nil
+}
+
+// atRest has the members commit side by side once more, not knowing of each other. Then the group comes to rest, but for
+// its heartbeats: these are to leave the source rows right.
+func (w *world) atRest() {
+	for range len(w.parts) {
+		w.produce()
+	}
+	for _, m := range w.members {
+		for _, s := range m.sorted() {
+			m.do(s, 1<<30)
+		}
+	}
+	for range 3 { // some commits have to wait for others
+		for _, m := range w.members {
+			m.commit()
+		}
+		for _, i := range w.rng.Perm(len(w.members)) {
+			for m := w.members[i]; len(m.queue) > 0; {
+				w.handle(m, true)
+			}
+		}
+	}
+	w.now += rest + 1
+	for _, m := range w.members {
+		m.heartbeat()
+		for len(m.queue) > 0 {
+			w.handle(m, true)
+		}
+	}
 }
 
 // run plays one history.

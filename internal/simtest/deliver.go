@@ -31,6 +31,7 @@ func (w *world) accept(r *request) bool {
 		return false
 	}
 	w.changed = true
+	w.forgetBases()
 	if r.accepted != nil {
 		r.accepted(r)
 	}

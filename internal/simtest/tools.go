@@ -62,7 +62,7 @@ func (w *world) toolRow(pi int) {
 	s := w.rng.Int32N(w.views[v].K)
 	to := w.rng.Int64N(p.end + 1)
 	text := [...]string{"", "by hand", "AQAAAZ", "tandem:1:3:1", fmt.Sprintf("x|tandem:1:1:%d", to+1)}[w.rng.IntN(5)]
-	if old := w.broker.rows[key{pi, v, s}].row.Metadata; old != nil && stepped.MatchString(*old) {
+	if old := w.broker.rows[key{pi, v, s}].row.Metadata; old != nil && stepTag.MatchString(*old) {
 		p.acked = [bases][positions]int64{} // a rewind is forgotten with its row: the others fall back to the stable offset
 	}
 	w.broker.seq++
@@ -88,8 +88,8 @@ func (w *world) toolRow(pi int) {
 }
 
 var (
-	stepped = regexp.MustCompile(`tandem:1:[0-9]+[.]`)
-	era     = regexp.MustCompile(`tandem:1:([0-9]+)`)
+	stepTag = regexp.MustCompile(`tandem:1:[0-9]+[.]`)
+	eraTag  = regexp.MustCompile(`tandem:1:([0-9]+)`)
 )
 
 // expire drops rows as Kafka does, the oldest first: those of topics that nobody of the group is subscribed to, or all
@@ -98,7 +98,6 @@ var (
 // its era did away with.
 func (w *world) expire() {
 	pi := w.rng.IntN(len(w.parts))
-	p := w.parts[pi]
 	source := key{pi, -1, 0}
 	var oldest []key
 	alone := true
@@ -110,7 +109,7 @@ func (w *world) expire() {
 			alone = alone && eraOf(s) == eraOf(w.broker.rows[source])
 		}
 		used := slices.ContainsFunc(w.members, func(m *member) bool { return m.input == k.view })
-		kept := len(w.members) > 0 && (k == source || stepped.MatchString(text(s)))
+		kept := len(w.members) > 0 && (k == source || stepTag.MatchString(text(s)))
 		if !used && !kept {
 			oldest = append(oldest, k)
 		}
@@ -138,7 +137,9 @@ func (w *world) expire() {
 	w.stats.expired++
 	w.changed = true
 	w.logf("rows of part %d expire: %v", pi, oldest)
-	p.acked = [bases][positions]int64{}
+	for base := range w.byBase {
+		w.forget(pi, base)
+	}
 }
 
 func text(s stored) string {
@@ -149,7 +150,7 @@ func text(s stored) string {
 }
 
 func eraOf(s stored) string {
-	if m := era.FindStringSubmatch(text(s)); m != nil {
+	if m := eraTag.FindStringSubmatch(text(s)); m != nil {
 		return m[1]
 	}
 	return ""

@@ -17,6 +17,7 @@ type txn struct {
 func (w *world) decide(t *txn, commit bool) {
 	w.broker.decide(t, commit)
 	w.changed = true
+	w.forgetBases()
 	w.logf("transaction %d of m%d ends: %v", t.id, t.member, commit)
 	w.stats.decided++
 	if !commit {
