@@ -119,9 +119,6 @@ func (w *world) forget(pi, base int) {
 
 // checkStable checks the stable offset.
 func (w *world) checkStable(pi int, p *part) {
-	if w.exactly && w.broker.pending(key{pi, -1, 0}) {
-		return
-	}
 	if row, ok := w.broker.rows[key{pi, -1, 0}]; ok {
 		for _, r := range p.records {
 			if r.open && !r.lenient && r.offset < row.row.Offset {

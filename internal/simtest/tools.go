@@ -37,16 +37,18 @@ func (w *world) base(pi int, to int64) {
 			p.acked[b][j] = to
 		}
 	}
-	if w.untagged(pi) || w.broker.hasPendingRows() {
+	if w.untagged(pi) || w.broker.hasPendingRows(pi) {
 		p.vague = true
 		p.acked = [bases][positions]int64{}
 	}
 }
 
-func (b *broker) hasPendingRows() bool {
+func (b *broker) hasPendingRows(part int) bool {
 	for _, t := range b.txns {
-		if t.sawRows {
-			return true
+		for k := range t.rows {
+			if k.part == part {
+				return true
+			}
 		}
 	}
 	return false
@@ -63,7 +65,7 @@ func (w *world) toolRow(pi int) {
 	to := w.rng.Int64N(p.end + 1)
 	text := [...]string{"", "by hand", "AQAAAZ", "tandem:1:3:1", fmt.Sprintf("x|tandem:1:1:%d", to+1)}[w.rng.IntN(5)]
 	if old := w.broker.rows[key{pi, v, s}].row.Metadata; old != nil && stepTag.MatchString(*old) {
-		p.acked = [bases][positions]int64{} // a rewind is forgotten with its row: the others fall back to the stable offset
+		w.forget(pi, w.bases[v]) // a rewind is forgotten with its row: the others fall back to the stable offset
 	}
 	w.broker.seq++
 	w.broker.rows[key{pi, v, s}] = stored{progress.Row{Offset: to, LeaderEpoch: -1, Metadata: &text}, w.broker.seq}
