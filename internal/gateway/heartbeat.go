@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/tandem-kafka/tandem/internal/progress"
@@ -128,10 +129,7 @@ func (c *conn) settleSources(ctx context.Context, call *commitCall) {
 	if len(plans) == 0 {
 		return
 	}
-	for _, p := range plans {
-		p.part.gate.enter(ctx, false)
-		defer p.part.gate.leave(false)
-	}
+	slices.SortFunc(plans, func(a, b *partPlan) int { return a.part.key.compare(b.part.key) })
 	err := c.writeSources(ctx, call, plans, func(p *progress.Picture, stable int64) bool {
 		offset, ours := p.Source()
 		return ours && offset >= 0 && offset < stable
