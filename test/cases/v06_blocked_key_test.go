@@ -36,7 +36,7 @@ func TestBlockedKey(t *testing.T) {
 				consumer.Client().PauseFetchTopics(view)
 				consumers = append(consumers, consumer)
 			}
-			awaitMembers(t, e.gateway.Bootstrap, name, view, k, k, 20*time.Second)
+			awaitMembers(t, e.gateway.Bootstrap, name, view, k, k)
 			return func() {
 				for _, c := range consumers {
 					c.Client().ResumeFetchTopics(view)

@@ -16,6 +16,7 @@ func TestTwoLanguagesInOneGroup(t *testing.T) {
 	harness.Need(t)
 	harness.InstallClients(t)
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
+		t.Parallel()
 		source, group, l := harness.Name(t, "orders"), harness.Name(t, "group"), harness.NewLedger()
 		view := source + ".view16"
 		harness.CreateTopic(t, e.kafka, source, 2)
@@ -24,7 +25,7 @@ func TestTwoLanguagesInOneGroup(t *testing.T) {
 			"--assignor", "range", "--work-ms", "1", "--session-ms", "2000")
 		harness.Consume(t, l, harness.ConsumerConfig{Bootstrap: e.gateway.Bootstrap, Topics: []string{view}, Group: group, Member: "go",
 			Work: time.Millisecond, Session: 2 * time.Second, Opts: []kgo.Opt{kgo.Balancers(kgo.RangeBalancer())}})
-		awaitMembers(t, e.gateway.Bootstrap, group, view, 2, 16, 20*time.Second)
+		awaitMembers(t, e.gateway.Bootstrap, group, view, 2, 16)
 		produced := harness.ProduceInBackground(t, e.kafka, l, harness.Production{Topic: source, Records: 2000, Keys: 100, Batch: 50, Rate: 700})
 		fromPython := 0
 		harness.Eventually(t, 20*time.Second, func() error {
@@ -51,6 +52,7 @@ func TestTwoLanguagesInOneGroup(t *testing.T) {
 func TestGroupMovesBetweenTopicAndViews(t *testing.T) {
 	harness.Need(t)
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
+		t.Parallel()
 		source, group, l := harness.Name(t, "orders"), harness.Name(t, "group"), harness.NewLedger()
 		harness.CreateTopic(t, e.kafka, source, 2)
 		harness.WatchCommitted(t, e.kafka, group, source, l)

@@ -22,7 +22,7 @@ func TestWaitingConsumersSurviveMovesAndDeaths(t *testing.T) {
 	for i := range 2 {
 		harness.Consume(t, l, e.consumer(group, fmt.Sprintf("member-%d", i), view))
 	}
-	awaitMembers(t, e.gateway.Bootstrap, group, view, 2, 4, 20*time.Second)
+	awaitMembers(t, e.gateway.Bootstrap, group, view, 2, 4)
 	deliver := func(after string) {
 		t.Helper()
 		// A record for each virtual partition, so that each member has to get some.
@@ -134,7 +134,7 @@ func moveLeader(t *testing.T, k *harness.Kafka, topic string, partition, broker 
 func awaitInSync(t *testing.T, k *harness.Kafka) {
 	t.Helper()
 	a := harness.AdminClient(t, k.Bootstrap)
-	harness.Eventually(t, 60*time.Second, func() error {
+	harness.Eventually(t, 2*time.Minute, func() error {
 		topics, err := a.ListTopicsWithInternal(harness.Context(t, 10*time.Second))
 		if err != nil {
 			return err

@@ -24,7 +24,7 @@ func TestNearTheTailBytesAreReadOnce(t *testing.T) {
 		c.Handle = func(r *kgo.Record) { consumed.Add(int64(len(r.Key) + len(r.Value))) }
 		harness.Consume(t, l, c)
 	}
-	awaitMembers(t, e.gateway.Bootstrap, group, view, consumers, consumers, 20*time.Second)
+	awaitMembers(t, e.gateway.Bootstrap, group, view, consumers, consumers)
 	before, served := procNumber(t, e.gateway.Process().Pid(), "io", "rchar"), consumed.Load()
 	harness.Produce(t, e.kafka, l, harness.Production{Topic: source, Records: 6000, Keys: 200, Bytes: size, Rate: 2000})
 	l.AwaitDone(t, 20*time.Second)

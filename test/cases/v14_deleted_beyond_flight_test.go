@@ -92,6 +92,7 @@ func TestRecordsDeletedBeyondTheFlight(t *testing.T) {
 	}
 	for name, start := range on {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			e := start(t)
 			for how, del := range deleting {
 				t.Run(how, func(t *testing.T) { deletedBeyondFlight(t, e, del) })
@@ -110,7 +111,7 @@ func deletedBeyondFlight(t *testing.T, e engine, del func(*testing.T, engine, st
 		c.Handle, c.Session = work.handle, 20*time.Second
 		harness.Consume(t, l, c)
 	}
-	awaitMembers(t, e.gateway.Bootstrap, group, view, 2, 4, 20*time.Second)
+	awaitMembers(t, e.gateway.Bootstrap, group, view, 2, 4)
 	harness.Produce(t, e.kafka, l, harness.Production{Topic: source, Records: before, Keys: 100, Batch: 50})
 	open := sync.OnceFunc(func() { close(work.gate) })
 	t.Cleanup(open)
@@ -161,6 +162,7 @@ func deletedBeyondFlight(t *testing.T, e engine, del func(*testing.T, engine, st
 // every record of the new topic from its beginning, and no offset of the old one shows (case V14).
 func TestSourceDeletedAndMadeAnew(t *testing.T) {
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
+		t.Parallel()
 		source, view := e.source(t, 1, 4)
 		group, old, l := harness.Name(t, "group"), harness.NewLedger(), harness.NewLedger()
 		harness.Produce(t, e.kafka, old, harness.Production{Topic: source, Records: 1000, Keys: 100})

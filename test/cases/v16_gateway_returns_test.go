@@ -43,6 +43,7 @@ func (n *noBootstrap) Dial(ctx context.Context, network, address string) (net.Co
 // is lost, nothing overlaps (case V16).
 func TestGatewayKilledAndBack(t *testing.T) {
 	run := func(t *testing.T, e engine) {
+		t.Parallel()
 		source, view := e.source(t, 1, 8)
 		group, l := harness.Name(t, "group"), harness.NewLedger()
 		network := &noBootstrap{bootstrap: e.gateway.Bootstrap, dialled: map[string]int{}}
@@ -53,7 +54,7 @@ func TestGatewayKilledAndBack(t *testing.T) {
 			c.Opts = append(c.Opts, kgo.Dialer(network.Dial))
 			harness.Consume(t, l, c)
 		}
-		awaitMembers(t, e.gateway.Bootstrap, group, view, 3, 8, 20*time.Second)
+		awaitMembers(t, e.gateway.Bootstrap, group, view, 3, 8)
 		produced := harness.ProduceInBackground(t, e.gateway.Bootstrap, l, harness.Production{Topic: source, Records: 4000, Keys: 200, Batch: 20, Rate: 500,
 			Opts: []kgo.Opt{kgo.Dialer(network.Dial)}})
 		awaitDeliveries(t, l, 300, 20*time.Second)
@@ -108,7 +109,7 @@ func TestBrokerPortsNeverChange(t *testing.T) {
 	source, view := e.source(t, 1, 4)
 	group, l := harness.Name(t, "group"), harness.NewLedger()
 	harness.Consume(t, l, e.consumer(group, "member", view))
-	awaitMembers(t, e.gateway.Bootstrap, group, view, 1, 4, 20*time.Second)
+	awaitMembers(t, e.gateway.Bootstrap, group, view, 1, 4)
 	added := k.Add(t)
 	harness.Eventually(t, 20*time.Second, func() error {
 		if all := ports(t, e.gateway); len(all) != 4 {

@@ -19,6 +19,7 @@ func TestStreamsAndReadToEndOnASparseView(t *testing.T) {
 	harness.Need(t)
 	harness.InstallClients(t)
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
+		t.Parallel()
 		const keys, tail = 6, 2000
 		source, view := e.source(t, 1, 16)
 		other, group := harness.Name(t, "real"), harness.Name(t, "apps")

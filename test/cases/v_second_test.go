@@ -100,11 +100,12 @@ func awaitDeliveries(t *testing.T, l *harness.Ledger, n int, limit time.Duration
 	})
 }
 
-// awaitMembers waits until a group is stable with so many members that share so many partitions of a topic.
-func awaitMembers(t *testing.T, bootstrap, group, topic string, members, partitions int, limit time.Duration) {
+// awaitMembers waits until a group is stable with so many members that share so many partitions of a topic. It has time: how soon they join is nowhere
+// the point.
+func awaitMembers(t *testing.T, bootstrap, group, topic string, members, partitions int) {
 	t.Helper()
 	a := harness.AdminClient(t, bootstrap)
-	harness.Eventually(t, limit, func() error {
+	harness.Eventually(t, time.Minute, func() error {
 		groups, err := a.DescribeGroups(harness.Context(t, 10*time.Second), group)
 		if err != nil {
 			return err
