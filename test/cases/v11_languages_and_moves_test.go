@@ -62,7 +62,7 @@ func TestGroupMovesBetweenTopicAndViews(t *testing.T) {
 			var members []*harness.Consumer
 			for m := range 2 {
 				members = append(members, harness.Consume(t, l, harness.ConsumerConfig{Bootstrap: e.gateway.Bootstrap, Topics: []string{topic}, Group: group,
-					Member: fmt.Sprintf("%s-%d", topic, m), Work: 500 * time.Microsecond, Session: 2 * time.Second, Handle: func(r *kgo.Record) {
+					Member: fmt.Sprintf("%s-%d", topic, m), Work: 500 * time.Microsecond, Handle: func(r *kgo.Record) {
 						if r.Topic != topic {
 							t.Errorf("a record of %s in place of %s", r.Topic, topic)
 						}
@@ -80,6 +80,9 @@ func TestGroupMovesBetweenTopicAndViews(t *testing.T) {
 			}
 			for _, m := range members {
 				m.Close()
+				if errs := m.Errors(); len(errs) > 0 {
+					t.Errorf("a member on %s: %v", topic, errs)
+				}
 			}
 			if r := l.Report(nil); i < 3 && r.Duplicates > 0 {
 				t.Errorf("%d records were done again after an orderly move to %s", r.Duplicates, topic)
@@ -120,7 +123,11 @@ func comeToRest(t *testing.T, e engine, l *harness.Ledger, group, source, view s
 		var first map[int32]int64
 		first, above = l.FirstOpen(source)
 		if at := e.committed(t, group, source); !maps.Equal(at, first) {
-			return fmt.Sprintf("the group's offsets on the source are %v, the first records that are not done %v", at, first)
+			var errs []error
+			for _, m := range members {
+				errs = append(errs, m.Errors()...)
+			}
+			return fmt.Sprintf("the group's offsets on the source are %v, the first records that are not done %v; errors of the members %v", at, first, errs)
 		}
 		return ""
 	})
