@@ -400,8 +400,10 @@ func (c *conn) sendCommit(ctx context.Context, call *commitCall, plans []*partPl
 			p.part.drop()
 		case failed || p.plain:
 			p.part.drop()
-		case !call.txn:
-			p.part.applied(p.plan, p.views)
+		default:
+			if !call.txn { // in a transaction it counts when that is decided
+				p.part.applied(p.plan, p.views)
+			}
 			c.gw.groups.committed(p.part)
 		}
 	}

@@ -113,19 +113,19 @@ func (c *conn) renew(ctx context.Context, call *commitCall, w *View, first bool)
 		part.mu.Unlock()
 		plans = append(plans, &partPlan{part: part})
 	}
-	plans, err := c.decided(ctx, call.group, plans)
+	plans, _, err := c.decided(ctx, call.group, plans)
 	if err != nil || len(plans) == 0 {
 		return err
 	}
 	return c.writeSources(ctx, call, plans, func(p *progress.Picture, _ int64) bool { return p.Any() && !(first && p.Foreign()) })
 }
 
-// decided leaves out parts whose source rows wait for a transaction: one written
-// now would take the place of the transaction's, or open an era that leaves
-// behind what it did.
-func (c *conn) decided(ctx context.Context, group string, plans []*partPlan) ([]*partPlan, error) {
+// decided tells parts whose source rows wait for a transaction from the others: a
+// row written now would take the place of the transaction's, or open an era that
+// leaves behind what it did.
+func (c *conn) decided(ctx context.Context, group string, plans []*partPlan) (decided, waiting []*partPlan, err error) {
 	if len(plans) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	tps := make(map[string][]int32)
 	for _, p := range plans {
@@ -134,12 +134,17 @@ func (c *conn) decided(ctx context.Context, group string, plans []*partPlan) ([]
 	}
 	rows, _, err := c.rows(ctx, askRows{group: group, memberEpoch: -1, stable: true}, tps)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return slices.DeleteFunc(plans, func(p *partPlan) bool {
+	for _, p := range plans {
 		src := p.part.key.source
-		return rows[tp{src.Topic, src.Partition}].code == kerr.UnstableOffsetCommit.Code
-	}), nil
+		if rows[tp{src.Topic, src.Partition}].code == kerr.UnstableOffsetCommit.Code {
+			waiting = append(waiting, p)
+		} else {
+			decided = append(decided, p)
+		}
+	}
+	return decided, waiting, nil
 }
 
 // commitSources commits rows of the gateway's own for a group, with the member

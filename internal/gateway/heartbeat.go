@@ -21,6 +21,10 @@ import (
 // generation. Then the heartbeat itself goes on. Some later heartbeats look again:
 // what lies behind a slice's last record may be found to be empty only after that
 // record was committed.
+//
+// That holds for commits in transactions even more, which do not count each
+// other until they are decided. A source row that waits for a transaction is left
+// alone until a later heartbeat.
 
 func init() {
 	register(wire.Heartbeat, &api{
@@ -117,6 +121,13 @@ func (c *conn) mayRise(group string, part *groupPart) bool {
 	return ours && offset < part.picture.Stable(offset, next)
 }
 
+// undecided has a later heartbeat look at parts that wait for a transaction.
+func (g *groups) undecided(parts []*partPlan) {
+	for _, p := range parts {
+		g.committed(p.part)
+	}
+}
+
 // settleSources writes those source rows of a group that are lower than its rows
 // allow. What fails is only put off: the next commit writes them as well.
 func (c *conn) settleSources(ctx context.Context, call *commitCall) {
@@ -130,7 +141,13 @@ func (c *conn) settleSources(ctx context.Context, call *commitCall) {
 		return
 	}
 	slices.SortFunc(plans, func(a, b *partPlan) int { return a.part.key.compare(b.part.key) })
-	err := c.writeSources(ctx, call, plans, func(p *progress.Picture, stable int64) bool {
+	plans, waiting, err := c.decided(ctx, call.group, plans)
+	if err != nil {
+		c.log.Debug("the source rows of a group stay as they are", "group", call.group, "cause", err)
+		return
+	}
+	c.gw.groups.undecided(waiting)
+	err = c.writeSources(ctx, call, plans, func(p *progress.Picture, stable int64) bool {
 		offset, ours := p.Source()
 		return ours && offset >= 0 && offset < stable
 	})
