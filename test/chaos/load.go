@@ -16,8 +16,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// rate is how many records a second each producer writes.
-const rate = 100
+const (
+	rate = 100  // records a second that each producer writes
+	most = 1500 // records that wait for the group: with more, producers pause, so that a busy machine does not fall behind for ever
+)
 
 // load is a producer in this process that writes until it is stopped: acks=all, idempotent, the keys its own, so that their order is.
 // Of twenty records one has no key.
@@ -104,6 +106,9 @@ func (p *load) plain(ctx context.Context, c *kgo.Client) {
 		case <-p.stop:
 			running = false
 		case <-tick.C:
+			if p.ledger.Open() > most {
+				continue
+			}
 			r, e := p.next()
 			c.Produce(ctx, r, func(got *kgo.Record, err error) {
 				if err != nil {
@@ -144,6 +149,10 @@ func (p *load) transactions(ctx context.Context, opts []kgo.Opt) {
 		case <-p.stop:
 			last = true
 		default:
+			if p.ledger.Open() > most {
+				<-tick.C
+				continue
+			}
 		}
 		entries, committed := p.transaction(ctx, c, tick.C, last)
 		if committed == nil {

@@ -19,6 +19,7 @@ const (
 	partitions = 4  // of the source
 	virtual    = 16 // partitions of the view
 	session    = 4 * time.Second
+	slow       = 15 * time.Second // to tell what a scene waits for
 	patience   = 75 * time.Second // for a group to get over a disturbance, on a busy machine
 )
 
@@ -227,12 +228,16 @@ func (s *scene) collect() {
 // await waits until nothing is missing any more.
 func (s *scene) await(limit time.Duration, missing func() string) {
 	s.Helper()
-	deadline := time.Now().Add(limit)
+	deadline, tell := time.Now().Add(limit), time.Now().Add(slow)
 	for {
 		s.collect()
 		m := missing()
 		if m == "" {
 			return
+		}
+		if time.Now().After(tell) {
+			s.say("still waiting: %s", m)
+			tell = time.Now().Add(slow)
 		}
 		if time.Now().After(deadline) {
 			s.judgeLater()
@@ -258,13 +263,14 @@ func (s *scene) moment() {
 	}
 }
 
-// settle waits until the group works again: no more waits for it than producers write in a second. Half of the times it also waits until
-// the group has all its members; otherwise the next disturbance falls into what this one left.
+// settle waits until the group works again: no more waits for it than producers write in a second, or on a busy machine it has got through
+// as much as waited. Half of the times it also waits until the group has all its members; otherwise the next disturbance falls into what
+// this one left.
 func (s *scene) settle(after string) {
 	s.Helper()
-	start, before := time.Now(), s.ledger.Deliveries()
+	start, before, waited := time.Now(), s.ledger.Deliveries(), s.ledger.Open()
 	s.await(patience, func() string {
-		if open, got := s.ledger.Open(), s.ledger.Deliveries()-before; open > 2*rate || got < rate/10 {
+		if open, got := s.ledger.Open(), s.ledger.Deliveries()-before; open > 2*rate && got < waited || got < rate/10 {
 			return fmt.Sprintf("after %s: %d records wait, %d deliveries since", after, open, got)
 		}
 		return ""
