@@ -89,6 +89,8 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 		plan.Rows, plan.counted = append(plan.Rows, w), append(plan.counted, !c.Uncounted)
 		if back || !c.Uncounted { // too low does no harm
 			next.rows[c.View][c.Slice] = row{offset: c.Offset, epoch: c.LeaderEpoch, text: c.Metadata, tag: t, ours: true}
+		} else if own.untagged() && p.foreign() { // the lower of the two counts, as in reading.at
+			next.rows[c.View][c.Slice].offset = min(own.offset, p.source.offset)
 		}
 	}
 

@@ -170,3 +170,14 @@ func TestTransactionsMakeSlicesWait(t *testing.T) {
 		}
 	}
 }
+
+func TestAToolsRowThatStaysDoesNotRaiseTheStableOffset(t *testing.T) {
+	p := picture()
+	p.SetSource(text(5, ""))
+	p.SetView(narrow, 0, text(11, "by hand"))
+	p.SetView(narrow, 1, text(11, "by hand"))
+	commits := []Commit{{View: narrow, Slice: 0, Offset: 20, Began: 5, Uncounted: true}, {View: narrow, Slice: 1, Offset: 20, Began: 5}}
+	if plan := p.Plan(commits, Env{}); plan.Source.Offset != 5 {
+		t.Errorf("stable offset %d, want 5: the first commit is likely to be refused", plan.Source.Offset)
+	}
+}

@@ -1,6 +1,7 @@
 package simtest
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/tandem-kafka/tandem/internal/progress"
@@ -11,6 +12,10 @@ type key struct {
 	part  int
 	view  int // -1: the source row
 	slice int32
+}
+
+func (k key) compare(o key) int {
+	return cmp.Or(cmp.Compare(k.part, o.part), cmp.Compare(k.view, o.view), cmp.Compare(k.slice, o.slice))
 }
 
 type stored struct {
@@ -38,6 +43,8 @@ type request struct {
 	answer             func(ok, known bool)
 	accepted           func(*request) // the broker has it
 	late               bool           // later ones of the member may have overtaken it
+	refused            map[key]bool   // rows that the cluster refuses: no rights, text too long
+	corrects           *request       // of the gateway: the one whose source row this one writes anew
 }
 
 // commit applies a request if Kafka would.
@@ -50,8 +57,11 @@ func (b *broker) commit(r *request) bool {
 	}
 	for part, ws := range r.writes {
 		for _, w := range ws {
-			b.seq++
 			k := key{part, w.View, w.Slice}
+			if r.refused[k] {
+				continue
+			}
+			b.seq++
 			row := stored{progress.Row{Offset: w.Offset, LeaderEpoch: w.LeaderEpoch, Metadata: w.Metadata}, b.seq}
 			if r.txn != nil {
 				r.txn.rows[k], r.txn.sawRows = row, true

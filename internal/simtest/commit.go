@@ -58,6 +58,13 @@ func (m *member) send(some []*slice, done func()) {
 	accepted := func(r *request) {
 		w.stats.commits++
 		for _, a := range ats {
+			if r.refused[a.s.key] {
+				continue
+			}
+			if len(r.refused) > 0 && t == nil {
+				w.close(a.s, a.pos) // nothing is promised for it if what belongs to it was refused
+				continue
+			}
 			if late, vague := r.late, w.mixed || w.parts[a.s.part].vague; t == nil {
 				w.close(a.s, a.pos)
 				w.raise(a.s, a.pos, late)

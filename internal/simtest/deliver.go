@@ -31,6 +31,7 @@ func (w *world) accept(r *request) bool {
 		return false
 	}
 	w.changed = true
+	w.owe(r)
 	w.forgetBases()
 	if r.accepted != nil {
 		r.accepted(r)
@@ -44,6 +45,9 @@ func (w *world) handle(m *member, safe bool) {
 	m.queue = m.queue[1:]
 	switch n := w.rng.IntN(100); {
 	case safe || w.quiet || n < 85 && w.now-r.sent < delivery:
+		if !safe && !w.quiet && w.chance(3) {
+			w.refuse(m, r)
+		}
 		ok := w.accept(r)
 		w.logf("%v commits: %v", m, ok)
 		r.answer(ok, true)

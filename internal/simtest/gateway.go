@@ -38,11 +38,14 @@ type underway struct {
 
 type planned struct {
 	pic
-	plan progress.Plan
+	picture *progress.Picture // that it was planned from
+	commits []progress.Commit
+	plan    progress.Plan
 }
 
 // refresh reads the rows of a partition.
 func (g *gateway) refresh(pc pic) {
+	g.w.spread(pc.part)
 	g.pictures[pc] = g.w.fetch(pc, false)
 	g.readAt[pc] = g.w.now
 }
@@ -75,6 +78,9 @@ func (g *gateway) commit(m *member, commits map[int][]progress.Commit, t *txn, a
 	u := underway{r: r}
 	for _, part := range slices.Sorted(maps.Keys(commits)) {
 		pc := pic{part, g.w.bases[m.input]}
+		for i := range commits[part] {
+			commits[part][i].Uncounted = m.refused[key{part, m.input, commits[part][i].Slice}]
+		}
 		plan := g.plan(pc, m, commits[part], t != nil)
 		if t == nil && g.locked(pc, len(plan.Back) > 0) {
 			return false
@@ -87,7 +93,7 @@ func (g *gateway) commit(m *member, commits map[int][]progress.Commit, t *txn, a
 				g.w.parts[part].vague = g.w.parts[part].vague || g.w.mixed
 			}
 		}
-		g.write(r, &u, m, pc, plan)
+		g.write(r, &u, m, pc, plan, commits[part]...)
 	}
 	if u.goesBack {
 		g.w.stats.backs++
@@ -97,8 +103,8 @@ func (g *gateway) commit(m *member, commits map[int][]progress.Commit, t *txn, a
 }
 
 // write adds what a plan writes to a request.
-func (g *gateway) write(r *request, u *underway, m *member, pc pic, plan progress.Plan) {
-	u.plans = append(u.plans, planned{pc, plan})
+func (g *gateway) write(r *request, u *underway, m *member, pc pic, plan progress.Plan, commits ...progress.Commit) {
+	u.plans = append(u.plans, planned{pc, g.pictures[pc].Clone(), commits, plan})
 	for _, write := range slices.Concat(plan.Rows, plan.Added, []progress.Write{plan.Source}) {
 		write.View = g.w.global(pc.base, write.View)
 		r.writes[pc.part] = append(r.writes[pc.part], write)
@@ -114,6 +120,10 @@ func (g *gateway) send(m *member, r *request, u underway, answer func(ok, known 
 		g.under = append(g.under, u)
 	}
 	r.answer = func(ok, known bool) {
+		if ok && known && len(r.refused) > 0 {
+			g.refused(m, r, u, answer)
+			return
+		}
 		g.answered(r, ok && known)
 		answer(ok, known)
 	}
@@ -167,6 +177,7 @@ func (g *gateway) answered(r *request, ok bool) {
 
 // start is an OffsetFetch of one slice. ok is false where the client has to wait.
 func (g *gateway) start(part, view int, slice int32, stable bool) (offset int64, ok bool) {
+	g.w.spread(part)
 	s := g.w.fetch(pic{part, g.w.bases[view]}, stable).Start(g.w.local[view], slice, stable)
 	switch {
 	case s.Unstable:

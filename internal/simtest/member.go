@@ -28,12 +28,13 @@ type member struct {
 	busy       bool         // waits for an answer
 	txn        *txn
 	rewind     *rewind
-	failed     bool // its transaction has to be aborted
+	failed     bool         // its transaction has to be aborted
+	refused    map[key]bool // slices whose last commit the cluster refused, on this connection
 }
 
 func newMember(w *world, id, input int) *member {
 	return &member{w: w, id: id, input: input, generation: w.broker.generation, gw: w.gateways[w.rng.IntN(len(w.gateways))],
-		slices: map[key]*slice{}, read: map[key]bool{}}
+		slices: map[key]*slice{}, read: map[key]bool{}, refused: map[key]bool{}}
 }
 
 // next is the member in the next generation.
@@ -70,6 +71,10 @@ func (m *member) gone() {
 
 func (m *member) orphan() {
 	for _, r := range m.queue {
+		if r.corrects != nil {
+			m.gw.answered(r.corrects, false)
+			m.w.settleDebts(r.corrects, false)
+		}
 		m.gw.answered(r, false)
 		r.answer = func(bool, bool) {}
 		m.w.orphans = append(m.w.orphans, r)
@@ -80,7 +85,7 @@ func (m *member) orphan() {
 // reconnect moves the member to another connection, perhaps of another gateway.
 func (m *member) reconnect() {
 	m.orphan()
-	m.busy, m.rewind, m.read = false, nil, map[key]bool{}
+	m.busy, m.rewind, m.read, m.refused = false, nil, map[key]bool{}, map[key]bool{}
 	m.gw = m.w.gateways[m.w.rng.IntN(len(m.w.gateways))]
 	for _, s := range m.slices {
 		s.began = -1

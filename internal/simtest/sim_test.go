@@ -71,7 +71,7 @@ func TestHistories(t *testing.T) {
 		total.add(play(t, *fromFlag+uint64(n)))
 	}
 	t.Logf("%d seeds from %d: %+v", seeds, *fromFlag, total)
-	if min(total.sources, total.starts, total.commits, total.lost, total.backs, total.acknowledgedBacks, total.resets, total.toolRows, total.expired, total.decided, total.aborted, total.waits) < seeds/100 {
+	if min(total.refused, total.repaired, total.sources, total.starts, total.commits, total.lost, total.backs, total.acknowledgedBacks, total.resets, total.toolRows, total.expired, total.decided, total.aborted, total.waits) < seeds/100 {
 		t.Errorf("the histories hardly touch some of it: %+v", total)
 	}
 }

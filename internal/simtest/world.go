@@ -29,6 +29,7 @@ type record struct {
 	pos    [bases]int32 // on the key axis of each base
 	open   bool         // has to be done, and to be committed
 	done   bool         // by a member that may not have committed it yet
+	owed   bool         // the source row may count it for now, see refused.go
 	// lenient: opened again by something the source row need not know yet (see check.go).
 	lenient bool
 }
@@ -93,16 +94,19 @@ type world struct {
 	trace    io.Writer
 	stats    stats
 	orphans  []*request // nobody waits for their answer
+	debts    []*debt
 	failure  error
 	changed  bool // the rows, or what is open
 }
 
 // stats counts what the histories went through, so that a test can tell that they did.
 type stats struct {
-	sources, starts, commits, lost, backs, acknowledgedBacks, resets, toolRows, expired, decided, aborted, waits int
+	refused, repaired, sources, starts, commits, lost, backs, acknowledgedBacks, resets, toolRows, expired, decided, aborted, waits int
 }
 
 func (s *stats) add(o stats) {
+	s.refused += o.refused
+	s.repaired += o.repaired
 	s.sources += o.sources
 	s.starts += o.starts
 	s.commits += o.commits
