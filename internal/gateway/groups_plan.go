@@ -1,0 +1,197 @@
+package gateway
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tandem-kafka/tandem/internal/progress"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// partPlan is what a call does to one source partition.
+type partPlan struct {
+	part    *groupPart
+	views   []*View
+	rows    []int // indexes in call.rows
+	plan    progress.Plan
+	added   []addition
+	first   int  // of its additions in the request
+	plain   bool // the client commits to the source as well
+	picture *progress.Picture
+}
+
+func goesBack(plans []*partPlan) bool {
+	return slices.ContainsFunc(plans, func(p *partPlan) bool { return len(p.plan.Back) > 0 })
+}
+
+// byPart sorts the rows by source partition, in the order of partKey.compare.
+func (call *commitCall) byPart() []*partPlan {
+	var plans []*partPlan
+	for i := range call.rows {
+		r := &call.rows[i]
+		if r.part == nil {
+			continue
+		}
+		j := slices.IndexFunc(plans, func(p *partPlan) bool { return p.part == r.part })
+		if j < 0 {
+			j = len(plans)
+			plans = append(plans, &partPlan{part: r.part, plain: call.plain[tp{r.part.key.source.Topic, r.part.key.source.Partition}]})
+		}
+		plans[j].rows = append(plans[j].rows, i)
+	}
+	slices.SortFunc(plans, func(a, b *partPlan) int { return a.part.key.compare(b.part.key) })
+	return plans
+}
+
+// planCommit has those pictures read that are not there or too old, or that were
+// not read on this connection in this generation, and plans each part.
+func (c *conn) planCommit(ctx context.Context, call *commitCall, plans []*partPlan) error {
+	var stale []*groupPart
+	now := time.Now()
+	for _, p := range plans {
+		p.part.mu.Lock()
+		old := p.part.picture == nil || now.Sub(p.part.readAt) > c.gw.cfg.Limits.RefreshRows
+		p.part.mu.Unlock()
+		for _, i := range p.rows {
+			s := call.rows[i].state
+			old = old || !s.committed || s.generation != call.generation || s.member != call.member
+			s.committed, s.generation, s.member = true, call.generation, call.member
+		}
+		if old || call.txn {
+			stale = append(stale, p.part)
+		}
+	}
+	if err := c.read(ctx, call, plans, stale); err != nil {
+		return err
+	}
+	for _, p := range plans {
+		if err := c.plan(ctx, call, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read reads parts afresh; rows of parts that cannot be read fail.
+func (c *conn) read(ctx context.Context, call *commitCall, plans []*partPlan, parts []*groupPart) error {
+	codes, err := c.refresh(ctx, call.group, parts)
+	if err != nil {
+		return err
+	}
+	for part, code := range codes {
+		for _, p := range plans {
+			if p.part != part {
+				continue
+			}
+			for _, i := range p.rows {
+				call.rows[i].code, call.rows[i].state.committed = code, false
+			}
+		}
+	}
+	return nil
+}
+
+// plan plans the rows of one source partition and writes their texts into the
+// request.
+func (c *conn) plan(ctx context.Context, call *commitCall, p *partPlan) error {
+	p.part.mu.Lock()
+	if p.picture = p.part.picture; p.picture != nil {
+		p.picture = p.picture.Clone()
+	}
+	p.views = p.part.views
+	p.part.mu.Unlock()
+	if p.picture == nil { // could not be read, or another connection's commit failed just now
+		p.plan = progress.Plan{}
+		for _, i := range p.rows {
+			if call.rows[i].code == 0 {
+				call.rows[i].code, call.rows[i].state.committed = kerr.CoordinatorLoadInProgress.Code, false
+			}
+		}
+		return nil
+	}
+	env, err := c.env(ctx, call, p)
+	if err != nil {
+		return err
+	}
+	commits := make([]progress.Commit, 0, len(p.rows))
+	for _, i := range p.rows {
+		commits = append(commits, call.rows[i].commit)
+	}
+	p.plan = p.picture.Plan(commits, env)
+	for n, i := range p.rows {
+		*call.rows[i].metadata = p.plan.Rows[n].Metadata
+	}
+	p.added = p.added[:0]
+	if p.plain {
+		return nil // the client itself commits to the source: what it says holds
+	}
+	for _, w := range p.plan.Added {
+		p.added = append(p.added, p.addition(w))
+	}
+	p.added = append(p.added, p.addition(p.plan.Source))
+	return nil
+}
+
+func (p *partPlan) addition(w progress.Write) addition {
+	src := p.part.key.source
+	a := addition{topic: src.Topic, id: src.TopicID, vp: src.Partition, offset: w.Offset, epoch: w.LeaderEpoch, metadata: w.Metadata}
+	if w.View >= 0 {
+		v := p.views[w.View]
+		a.topic, a.id, a.vp = v.Name, v.BackingID, v.Partition(src.Partition, w.Slice)
+	}
+	return a
+}
+
+// env gathers what a plan depends on besides the rows.
+func (c *conn) env(ctx context.Context, call *commitCall, p *partPlan) (progress.Env, error) {
+	committed := true
+	for _, i := range p.rows {
+		committed = committed && c.committedOnly(call.group, call.rows[i].view.Name)
+	}
+	if len(p.rows) == 0 {
+		committed = c.readsCommitted(call.group, p.picture, p.views)
+	}
+	env := progress.Env{Next: p.part.next(c.gw, p.views, committed), NowMs: time.Now().UnixMilli()}
+	src := p.part.key.source
+	offset, _ := p.picture.Source()
+	if offset < 0 { // once in the life of a group
+		start, _, _, err := c.gw.reader.ListOffset(ctx, src, earliestTimestamp, false)
+		if err == nil {
+			env.LogStart = max(start, 0)
+		}
+	}
+	if p.picture.Foreign() && !call.txn {
+		rows, code, err := c.rows(ctx, askRows{group: call.group, memberEpoch: -1, stable: true}, map[string][]int32{src.Topic: {src.Partition}})
+		if err != nil {
+			return env, err
+		}
+		env.SourcePending = code == 0 && rows[tp{src.Topic, src.Partition}].code == kerr.UnstableOffsetCommit.Code
+	}
+	return env, nil
+}
+
+// replanBack plans again for commits that go back.
+func (c *conn) replanBack(ctx context.Context, call *commitCall, plans []*partPlan) error {
+	var parts []*groupPart
+	ectx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	for _, p := range plans {
+		parts = append(parts, p.part)
+		for _, n := range p.plan.Back {
+			// Afterwards the cache knows what is behind the slice's last record.
+			r := &call.rows[p.rows[n]]
+			committed := c.committedOnly(call.group, r.view.Name)
+			_, _, _ = c.gw.cache.End(ectx, p.part.key.source, r.view.Slicing(), r.commit.Slice, committed)
+		}
+	}
+	if err := c.read(ctx, call, plans, parts); err != nil {
+		return err
+	}
+	for _, p := range plans {
+		if err := c.plan(ctx, call, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
