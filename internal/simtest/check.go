@@ -154,9 +154,7 @@ func (w *world) finish() error {
 			}
 		}
 	}
-	if !w.exactly {
-		w.atRest()
-	}
+	w.atRest()
 	for pi, p := range w.parts {
 		for _, r := range p.records {
 			if r.open {
@@ -194,6 +192,9 @@ func (w *world) atRest() {
 				w.handle(m, true)
 			}
 		}
+	}
+	for _, m := range w.members {
+		m.decide(true)
 	}
 	w.now += rest + 1
 	for _, m := range w.members {

@@ -125,6 +125,11 @@ func (g *gateway) send(m *member, r *request, u underway, answer func(ok, known 
 			return
 		}
 		g.answered(r, ok && known)
+		if ok && known && r.txn != nil {
+			for _, p := range u.plans {
+				g.unsettled[p.pic] = g.w.now
+			}
+		}
 		answer(ok, known)
 	}
 	m.queue = append(m.queue, r)

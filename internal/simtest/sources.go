@@ -56,11 +56,13 @@ func (m *member) heartbeat() {
 		}
 	}
 	slices.SortFunc(rested, func(a, b pic) int { return cmp.Or(cmp.Compare(a.part, b.part), cmp.Compare(a.base, b.base)) })
-	for _, pc := range rested {
-		if !m.gw.locked(pc, false) {
+	rested = slices.DeleteFunc(rested, func(pc pic) bool {
+		later := m.gw.locked(pc, false) || m.w.broker.pending(key{pc.part, -1, 0})
+		if !later {
 			delete(m.gw.unsettled, pc)
 		}
-	}
+		return later
+	})
 	m.own(rested, func(p *progress.Picture, stable int64) bool {
 		offset, ours := p.Source()
 		return ours && offset >= 0 && offset < stable
