@@ -19,7 +19,6 @@ func TestStreamsAndReadToEndOnASparseView(t *testing.T) {
 	harness.Need(t)
 	harness.InstallClients(t)
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
-		t.Parallel()
 		const keys, tail = 6, 2000
 		source, view := e.source(t, 1, 16)
 		other, group := harness.Name(t, "real"), harness.Name(t, "apps")
@@ -71,14 +70,14 @@ func TestStreamsAndReadToEndOnASparseView(t *testing.T) {
 		if err := toEnd.Wait(30 * time.Second); err != nil {
 			t.Errorf("the loop that reads to the end: %v", err)
 		}
-		ended := 0
+		ended := 0 // the first time takes as long as a JVM takes to get going beside the others
 		for s := bufio.NewScanner(strings.NewReader(toEnd.Output())); s.Scan(); {
 			var line struct {
 				Error   string
 				Records int
 				Seconds float64
 			}
-			if err := json.Unmarshal(s.Bytes(), &line); err != nil || line.Error != "" || line.Records != keys+tail || line.Seconds > 15 {
+			if err := json.Unmarshal(s.Bytes(), &line); err != nil || line.Error != "" || line.Records != keys+tail || ended > 0 && line.Seconds > 15 {
 				t.Errorf("read to the end: %s %v", s.Text(), err)
 			}
 			ended++
