@@ -6,6 +6,8 @@ import (
 	"os"
 	"strconv"
 	"testing"
+
+	"github.com/tandem-kafka/tandem/test/harness"
 )
 
 var (
@@ -13,14 +15,11 @@ var (
 	stepsFlag = flag.Int("steps", steps, "with -seed: how long the history is")
 	fromFlag  = flag.Uint64("from", 1, "the first seed")
 	seedsFlag = flag.Int("seeds", 3000, "how many seeds")
+	failFlag  = flag.Int("failures", 5, "how many failing seeds are shown before the rest is not played")
 )
 
-const (
-	// steps of a history; a violation is looked for with fewer, too.
-	steps = 200
-	// maxFailures is how many failing seeds are shown before the rest is not played.
-	maxFailures = 20
-)
+// steps of a history; a violation is looked for with fewer, too.
+const steps = 200
 
 // shortest is the fewest steps after which this seed's history fails: a history of n steps begins like one of more.
 func shortest(seed uint64, err error) (int, error) {
@@ -33,17 +32,15 @@ func shortest(seed uint64, err error) (int, error) {
 }
 
 // play plays a seed, and fails the test with its shortest history.
-func play(t *testing.T, seed uint64) stats {
+func play(t *testing.T, seed uint64) (s stats, ok bool) {
 	w := newWorld(seed, nil)
 	if err := run(steps, w); err != nil {
 		n, err := shortest(seed, err)
 		t.Errorf("seed %d: %v, after %d steps\nreplay: go test ./internal/simtest -run TestHistories -seed %d -steps %d -v", seed, err, n, seed, n)
-		failures++
+		return w.stats, false
 	}
-	return w.stats
+	return w.stats, true
 }
-
-var failures int
 
 func TestHistories(t *testing.T) {
 	if *seedFlag != 0 {
@@ -64,14 +61,31 @@ func TestHistories(t *testing.T) {
 		seeds = n
 	}
 	var total stats
+	failures := 0
 	for n := range seeds {
-		if failures == maxFailures {
-			t.Fatalf("stopped after %d seeds", n)
+		s, ok := play(t, *fromFlag+uint64(n))
+		total.add(s)
+		if !ok {
+			if failures++; failures == *failFlag {
+				t.Fatalf("stopped after %d seeds", n+1)
+			}
 		}
-		total.add(play(t, *fromFlag+uint64(n)))
 	}
 	t.Logf("%d seeds from %d: %+v", seeds, *fromFlag, total)
 	if min(total.refused, total.repaired, total.sources, total.starts, total.commits, total.lost, total.backs, total.acknowledgedBacks, total.resets, total.toolRows, total.expired, total.decided, total.aborted, total.waits) < seeds/100 {
 		t.Errorf("the histories hardly touch some of it: %+v", total)
 	}
+}
+
+// It goes on where the default seeds end, in the same order each time: a failure at a rare seed shows on every machine that
+// gets so far, not now and then. -from lets it begin elsewhere.
+func TestSoakHistories(t *testing.T) {
+	more := harness.Until(harness.Soak(t, 5))
+	first := *fromFlag + uint64(*seedsFlag)
+	t.Logf("seeds from %d", first)
+	seed := first
+	for ; more() && !t.Failed(); seed++ {
+		play(t, seed)
+	}
+	t.Logf("%d seeds", seed-first)
 }
