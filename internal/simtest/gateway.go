@@ -25,6 +25,8 @@ type gateway struct {
 	under []underway
 	// unsettled are pictures that commits were accepted for since the source row was last looked at, and when.
 	unsettled map[pic]int64
+	// others is when a reading last showed rows that this gateway did not write.
+	others map[pic]int64
 }
 
 // Of the source rows that the gateway writes of its own.
@@ -46,7 +48,11 @@ type planned struct {
 // refresh reads the rows of a partition.
 func (g *gateway) refresh(pc pic) {
 	g.w.spread(pc.part)
+	old := g.pictures[pc]
 	g.pictures[pc] = g.w.fetch(pc, false)
+	if old != nil && !old.Equal(g.pictures[pc]) {
+		g.others[pc] = g.w.now
+	}
 	g.readAt[pc] = g.w.now
 }
 

@@ -74,6 +74,14 @@ func (m *member) rewound() {
 		w.reopen(r, false)
 		return
 	}
+	if at, seen := m.gw.others[pic{r.s.part, r.s.base}]; !seen || w.now-at > 2*lease {
+		// It looks as if there was no other gateway. Should one commit for the first time just now, then its source row does
+		// not know of this.
+		m.rewind = nil
+		w.reopen(r, true)
+		w.logf("%v: going back to %d is acknowledged at once", m, r.to)
+		return
+	}
 	r.at = w.now
 }
 

@@ -145,7 +145,7 @@ func newWorld(seed uint64, trace io.Writer) *world {
 		w.parts = append(w.parts, &part{})
 	}
 	for i := range 1 + w.rng.IntN(3) {
-		w.gateways = append(w.gateways, &gateway{w: w, id: i, pictures: map[pic]*progress.Picture{}, readAt: map[pic]int64{}, unsettled: map[pic]int64{}})
+		w.gateways = append(w.gateways, &gateway{w: w, id: i, pictures: map[pic]*progress.Picture{}, readAt: map[pic]int64{}, unsettled: map[pic]int64{}, others: map[pic]int64{}})
 	}
 	for range w.parts {
 		w.produce()
