@@ -11,11 +11,11 @@ func (m *member) commit() {
 	}
 	var some []*slice
 	for _, s := range m.sorted() {
-		if s.pos >= 0 && (m.w.quiet || m.w.exactly || m.w.chance(60)) {
+		if s.pos >= 0 && (m.w.quiet || m.exactly || m.w.chance(60)) {
 			some = append(some, s)
 		}
 	}
-	if len(some) == 0 || m.w.exactly && m.txn == nil && !m.w.quiet {
+	if len(some) == 0 || m.exactly && m.txn == nil && !m.w.quiet {
 		return
 	}
 	m.send(some, nil)
@@ -71,7 +71,8 @@ func (m *member) send(some []*slice, done func()) {
 			} else {
 				t.raise = append(t.raise, func() {
 					if w.parts[a.s.part].reset <= t.began {
-						w.raise(a.s, a.pos, late || vague)
+						w.close(a.s, a.pos)                             // done before in a generation without transactions
+						w.raise(a.s, a.pos, late || vague || w.changes) // a row of a later commit may stand
 					}
 				})
 			}

@@ -45,7 +45,7 @@ func (w *world) handle(m *member, safe bool) {
 	m.queue = m.queue[1:]
 	switch n := w.rng.IntN(100); {
 	case safe || w.quiet || n < 85 && w.now-r.sent < delivery:
-		if !safe && !w.quiet && w.chance(3) {
+		if !safe && !w.quiet && (w.chance(3) || len(m.refused) > 0 && w.chance(40)) {
 			w.refuse(m, r)
 		}
 		ok := w.accept(r)

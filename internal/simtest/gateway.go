@@ -130,6 +130,13 @@ func (g *gateway) send(m *member, r *request, u underway, answer func(ok, known 
 			g.refused(m, r, u, answer)
 			return
 		}
+		if ok && known {
+			for part, ws := range r.writes {
+				for _, x := range ws {
+					delete(m.refused, key{part, x.View, x.Slice})
+				}
+			}
+		}
 		g.answered(r, ok && known)
 		if ok && known && r.txn != nil {
 			for _, p := range u.plans {

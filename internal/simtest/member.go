@@ -29,17 +29,19 @@ type member struct {
 	txn        *txn
 	rewind     *rewind
 	failed     bool         // its transaction has to be aborted
+	exactly    bool         // it commits in transactions, and reads what is stable
 	refused    map[key]bool // slices whose last commit the cluster refused, on this connection
 }
 
 func newMember(w *world, id, input int) *member {
-	return &member{w: w, id: id, input: input, generation: w.broker.generation, gw: w.gateways[w.rng.IntN(len(w.gateways))],
+	return &member{w: w, id: id, input: input, generation: w.broker.generation, exactly: w.exactly && !w.loose, gw: w.gateways[w.rng.IntN(len(w.gateways))],
 		slices: map[key]*slice{}, read: map[key]bool{}, refused: map[key]bool{}}
 }
 
 // next is the member in the next generation.
 func (m *member) next(generation int) *member {
 	n := *m
+	n.exactly = m.w.exactly && !m.w.loose
 	n.generation, n.read, n.rewind = generation, map[key]bool{}, nil
 	if m.txn != nil {
 		n.txn = nil
@@ -101,7 +103,7 @@ func (m *member) begin(s *slice) {
 	w := m.w
 	if m.input < 0 {
 		k := key{s.part, -1, 0}
-		if w.exactly && w.broker.pending(k) {
+		if m.exactly && w.broker.pending(k) {
 			w.stats.waits++
 			return
 		}
@@ -110,7 +112,7 @@ func (m *member) begin(s *slice) {
 			s.pos = row.row.Offset
 		}
 	} else {
-		pos, ok := m.gw.start(s.part, s.view, s.slice, w.exactly)
+		pos, ok := m.gw.start(s.part, s.view, s.slice, m.exactly)
 		if !ok {
 			w.stats.waits++
 			return
@@ -122,7 +124,7 @@ func (m *member) begin(s *slice) {
 	w.logf("%v begins part %d slice %d at %d", m, s.part, s.slice, s.pos)
 	for _, t := range w.broker.undecided() {
 		for _, r := range t.records {
-			if t.sawRows && t.member != m.id && t.generation != w.mixedIn && w.parts[r.part].reset <= t.began && r.part == s.part && r.in(s.slice, s.shape) && r.offset >= s.pos {
+			if m.exactly && t.sawRows && t.member != m.id && t.generation != w.mixedIn && w.parts[r.part].reset <= t.began && r.part == s.part && r.in(s.slice, s.shape) && r.offset >= s.pos {
 				t.unsafe = true
 			}
 		}
@@ -154,7 +156,7 @@ func (m *member) do(s *slice, n int) {
 		}
 		n--
 		s.pos = r.offset + 1
-		if m.w.exactly {
+		if m.exactly {
 			if m.txn == nil {
 				m.w.lastID++
 				m.txn = &txn{id: m.w.lastID, member: m.id, rows: map[key]stored{}, generation: m.generation, began: m.w.broker.seq}

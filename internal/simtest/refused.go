@@ -35,6 +35,10 @@ func (w *world) refuse(m *member, r *request) {
 		r.refused[source[w.rng.IntN(len(source))]] = true
 	case w.chance(50): // its text is too long
 		r.refused[row] = true
+	case slices.ContainsFunc(rows, func(k key) bool { return m.refused[k] }): // still
+		for _, k := range rows {
+			r.refused[k] = m.refused[k]
+		}
 	default: // no rights for the view
 		for _, k := range rows {
 			r.refused[k] = k.view == row.view
@@ -62,7 +66,11 @@ func (g *gateway) refused(m *member, r *request, u underway, answer func(ok, kno
 			if rows[i] == 0 {
 				accepted = append(accepted, p.commits[i])
 			}
-			m.refused[key{p.part, m.input, x.Slice}] = rows[i] != 0
+			if k := (key{p.part, m.input, x.Slice}); rows[i] != 0 {
+				m.refused[k] = true
+			} else {
+				delete(m.refused, k)
+			}
 		}
 		for _, x := range p.plan.Added {
 			added = append(added, code(x))

@@ -36,7 +36,7 @@ func (m *member) seekBack() {
 	if p.vague {
 		return // a row of a tool, too, that another gateway adopts at the same time makes a rewind void
 	}
-	if m.w.exactly {
+	if m.exactly {
 		if m.txn != nil {
 			return // after its transaction
 		}

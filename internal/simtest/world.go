@@ -87,6 +87,8 @@ type world struct {
 	gateways []*gateway
 	members  []*member
 	exactly  bool // members commit in transactions
+	changes  bool // but not those of every generation: the group's configuration changes
+	loose    bool // nor those of this one
 	mixedIn  int  // the last generation that was mixed
 	mixed    bool // this generation reads more than one of source and views
 	quiet    bool // the end of the history: nothing goes wrong any more
@@ -124,6 +126,7 @@ func (s *stats) add(o stats) {
 func newWorld(seed uint64, trace io.Writer) *world {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 1)), trace: trace}
 	w.exactly = w.chance(35)
+	w.changes = w.exactly && w.chance(25)
 	w.broker = &broker{live: map[int]bool{}, rows: map[key]stored{}, txns: map[int]*txn{}, byTime: w.chance(30)}
 	// Of what a row said it says less when it goes back. That is right where its client had to begin lower, because
 	// a rewind through another view overlaps its slice.
@@ -231,6 +234,7 @@ func (w *world) rebalance(count int, input func() int) {
 	old := w.members
 	w.members = nil
 	w.broker.generation++
+	w.loose = w.changes && w.chance(50)
 	w.broker.live = map[int]bool{}
 	for i := range count {
 		in := input()
