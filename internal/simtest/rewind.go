@@ -61,9 +61,11 @@ func (m *member) rewound() {
 	if m.txn != nil {
 		// It counts when the transaction is decided.
 		m.rewind = nil
-		began, p := m.txn.began, w.parts[r.s.part]
+		began, generation, p := m.txn.began, m.txn.generation, w.parts[r.s.part]
 		m.txn.raise = append(m.txn.raise, func() {
-			if p.touched <= began {
+			// A member that does not wait for transactions may have begun where the slice was, and commit that: as in Kafka.
+			overtaken := w.changes && generation != w.broker.generation
+			if p.touched <= began && !overtaken {
 				w.reopen(r, true)
 			}
 		})

@@ -126,7 +126,7 @@ func (s *stats) add(o stats) {
 func newWorld(seed uint64, trace io.Writer) *world {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 1)), trace: trace}
 	w.exactly = w.chance(35)
-	w.changes = w.exactly && w.chance(25)
+	w.changes = w.exactly && w.chance(50)
 	w.broker = &broker{live: map[int]bool{}, rows: map[key]stored{}, txns: map[int]*txn{}, byTime: w.chance(30)}
 	// Of what a row said it says less when it goes back. That is right where its client had to begin lower, because
 	// a rewind through another view overlaps its slice.
