@@ -41,11 +41,25 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "tandem",
 		Short:         "Many consumers on one Kafka partition, in order per key, with the clients you have",
-		Args:          cobra.NoArgs,
+		Version:       versionOf().String(),
+		Args:          noSuchCommand,
+		RunE:          help,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	root.SetVersionTemplate("tandem {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newServe(), newView(), newDemo(), newVersion())
 	return root
+}
+
+// help is what a command does that only has others below it.
+func help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+
+// noSuchCommand refuses what follows such a command.
+func noSuchCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return fmt.Errorf("unknown command %q; %s --help shows those there are", args[0], cmd.CommandPath())
 }

@@ -182,6 +182,26 @@ func TestServeErrorsAreOneLine(t *testing.T) {
 	}
 }
 
+func TestCommandErrorsAreOneLine(t *testing.T) {
+	for want, args := range map[string][]string{
+		`unknown command "srve"; tandem --help`:           {"srve"},
+		`unknown command "drop"; tandem view --help`:      {"view", "drop", "x"},
+		"one NAME of a view is needed, not 0: tandem":     {"view", "describe"},
+		"not 2: tandem view create NAME --source TOPIC":   {"view", "create", "a", "b", "--source", "o", "--partitions", "2"},
+		`required flag(s) "partitions", "source" not set`: {"view", "create", "a"},
+	} {
+		code, stdout, stderr := run(t, args...)
+		if code != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) {
+			t.Errorf("%q: exit code %d, stdout %q, stderr %q; want one line with %q", args, code, stdout, stderr, want)
+		}
+	}
+	for _, args := range [][]string{{}, {"view"}, {"--help"}} {
+		if code, stdout, stderr := run(t, args...); code != 0 || !strings.Contains(stdout, "Available Commands") || stderr != "" {
+			t.Errorf("%q: exit code %d, stdout %q, stderr %q", args, code, stdout, stderr)
+		}
+	}
+}
+
 func TestServeEndsWhileStarting(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	code := make(chan int)
@@ -230,7 +250,7 @@ func TestViewCommands(t *testing.T) {
 		{"create w", `required flag(s) "partitions", "source"`},
 		{"describe w", "there is no view w"},
 		{"delete w", "there is no view w"},
-		{"delete", "1 arg"},
+		{"delete", "one NAME"},
 	} {
 		code, stdout, stderr := view(strings.Fields(c.args)...)
 		if code != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, c.want) {
@@ -308,6 +328,9 @@ func TestDemoJSON(t *testing.T) {
 func TestVersion(t *testing.T) {
 	if code, stdout, _ := run(t, "version"); code != 0 || !strings.HasPrefix(stdout, "tandem ") {
 		t.Errorf("%d %q", code, stdout)
+	}
+	if code, stdout, _ := run(t, "--version"); code != 0 || !strings.HasPrefix(stdout, "tandem ") {
+		t.Errorf("--version: exit code %d, %q", code, stdout)
 	}
 	_, stdout, _ := run(t, "version", "--json")
 	var v versionJSON

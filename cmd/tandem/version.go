@@ -19,7 +19,7 @@ func newVersion() *cobra.Command {
 		if asJSON {
 			return writeJSON(cmd.OutOrStdout(), v)
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "tandem %s %s %s\n", v.Version, v.Commit, v.Go)
+		fmt.Fprintln(cmd.OutOrStdout(), "tandem", v)
 		return nil
 	}
 	return cmd
@@ -30,6 +30,8 @@ type versionJSON struct {
 	Commit  string `json:"commit"`
 	Go      string `json:"go"`
 }
+
+func (v versionJSON) String() string { return v.Version + " " + v.Commit + " " + v.Go }
 
 func versionOf() versionJSON {
 	v := versionJSON{Version: version, Commit: "unknown"}

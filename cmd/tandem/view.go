@@ -29,10 +29,19 @@ func newView() *cobra.Command {
 that shows the records of its source; a key's records are always in one of them.
 
 The commands need a Kafka cluster's address, or that of a gateway in front of it.`,
-		Args: cobra.NoArgs,
+		Args: noSuchCommand,
+		RunE: help,
 	}
 	cmd.AddCommand(newViewCreate(), newViewList(), newViewDescribe(), newViewDelete())
 	return cmd
+}
+
+// oneName wants the name of a view and nothing else.
+func oneName(cmd *cobra.Command, args []string) error {
+	if len(args) == 1 {
+		return nil
+	}
+	return fmt.Errorf("one NAME of a view is needed, not %d: %s", len(args), cmd.UseLine())
 }
 
 // command finishes a view command: its flags, and a connection for run.
@@ -72,7 +81,7 @@ func newViewCreate() *cobra.Command {
 		Use:     "create NAME --source TOPIC --partitions N",
 		Short:   "Make a view of a topic",
 		Example: "  tandem view create orders-wide --source orders --partitions 16",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneName,
 	}
 	cmd.Flags().StringVar(&source, "source", "", "`TOPIC` whose records the view shows")
 	cmd.Flags().Int32Var(&partitions, "partitions", 0, "virtual partitions: the topic's own number times a power of two")
@@ -117,7 +126,7 @@ func newViewList() *cobra.Command {
 
 func newViewDescribe() *cobra.Command {
 	var v viewCommand
-	cmd := &cobra.Command{Use: "describe NAME", Short: "Show a view and what its virtual partitions hold", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "describe NAME", Short: "Show a view and what its virtual partitions hold", Args: oneName}
 	return v.command(cmd, func(ctx context.Context, a *gateway.Admin, out io.Writer, args []string) error {
 		views, err := a.List(ctx)
 		if err != nil {
@@ -141,7 +150,7 @@ func newViewDelete() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete NAME",
 		Short: "Delete a view and the groups' progress on it; its source keeps everything",
-		Args:  cobra.ExactArgs(1),
+		Args:  oneName,
 	}
 	return v.command(cmd, func(ctx context.Context, a *gateway.Admin, out io.Writer, args []string) error {
 		if err := a.Delete(ctx, args[0]); err != nil {

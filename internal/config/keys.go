@@ -102,9 +102,15 @@ func fields(t reflect.Type) map[string]reflect.Type {
 	return known
 }
 
-// hint names the nearest setting of the section; where none is near, a setting
+// hint tells of a key "section.setting" that it takes a level of the file more.
+// Otherwise it names the nearest setting of the section; where none is near, a setting
 // of that name in another section; else all of the section.
 func hint(key, path string, t reflect.Type) string {
+	if section, rest, dotted := strings.Cut(key, "."); dotted {
+		if f, ok := fields(t)[section]; ok && f.Kind() == reflect.Struct {
+			return fmt.Sprintf("; write %q in the section %q", rest, strings.TrimPrefix(path+"."+section, "."))
+		}
+	}
 	names := make([]string, 0, t.NumField())
 	for name := range fields(t) {
 		names = append(names, name)

@@ -42,6 +42,9 @@ func Parse(data []byte) (Config, error) {
 // picture of the source.
 func oneLine(err error) error {
 	text, _, _ := strings.Cut(yaml.FormatError(err, false, false), "\n")
+	if position, _, ok := strings.Cut(text, "cannot unmarshal "); ok && strings.HasSuffix(text, " of type time.Duration") {
+		text = position + "a duration is a number with a unit, like 10s"
+	}
 	return errors.New(text)
 }
 
@@ -55,7 +58,10 @@ func (a *Addresses) UnmarshalYAML(decode func(any) error) error {
 		*a = ParseAddresses(text)
 		return nil
 	}
-	return decode((*[]string)(a))
+	if err := decode((*[]string)(a)); err != nil {
+		return errors.New("kafka.bootstrap.servers must be HOST:PORT, a list of those, or one text with commas; quotes around each help")
+	}
+	return nil
 }
 
 // ParseAddresses splits a text at its commas; blanks and empty parts do not count.

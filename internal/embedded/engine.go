@@ -70,7 +70,7 @@ type Engine struct {
 }
 
 // ErrInUse says that another process has the data folder open.
-var ErrInUse = errors.New("the data folder is in use by another process")
+var ErrInUse = errors.New("the data folder is in use by another process: end that one, or choose another folder")
 
 // Open starts the engine on its folder and returns when it takes requests. It
 // repairs the folder first when the last process on it did not end with Close.
