@@ -37,8 +37,9 @@ func TestOneOfTwoGatewaysDies(t *testing.T) {
 }
 
 // Exactly once under kills: the output of a group that consumes a view and produces in transactions holds each record once.
+// (Producers that abort are slow; they are in the soak.)
 func TestTransactionsUnderKills(t *testing.T) {
-	play(t, chance(t), setting{gateways: 1, rounds: 2, members: 3, aborts: true, program: confluentTransact})
+	play(t, chance(t), setting{gateways: 1, rounds: 2, members: 3, program: confluentTransact})
 }
 
 // The rounds with one gateway and with two, with transactional producers and without, again and again until the test's share of the soak is
