@@ -240,8 +240,9 @@ func (s *scene) await(limit time.Duration, missing func() string) {
 			tell = time.Now().Add(slow)
 		}
 		if time.Now().After(deadline) {
+			s.Errorf("not within %v: %s\n%s", limit, m, s.state())
 			s.judgeLater()
-			s.Fatalf("not within %v: %s\n%s", limit, m, s.state())
+			s.FailNow()
 		}
 		s.pass(50 * time.Millisecond)
 	}
@@ -380,6 +381,9 @@ func (s *scene) outside() {
 	}
 	for _, m := range append(slices.Clone(s.past), s.members...) {
 		s.ledger.Outside(m.name, m.spans(s.roll.absences(m.id))...)
+		if s.Failed() {
+			s.say("%s was outside of the group: %+v; events %+v", m.name, m.spans(s.roll.absences(m.id)), m.events)
+		}
 	}
 }
 
