@@ -27,8 +27,12 @@ func (w *world) deliver() {
 
 // accept has the broker commit a request, and takes note.
 func (w *world) accept(r *request) bool {
+	outdated := w.outdated(r)
 	if !w.broker.commit(r) {
 		return false
+	}
+	for _, p := range outdated {
+		p.acked = [bases][positions]int64{}
 	}
 	w.changed = true
 	w.owe(r)

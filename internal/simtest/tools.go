@@ -97,7 +97,8 @@ var (
 // expire drops rows as Kafka does, the oldest first: those of topics that nobody of the group is subscribed to, or all
 // of a group without members. Rows that tell of a rewind stay while the group lives, because those that they make
 // void are older. The source row of a living group is renewed; should it get lost for all that, then not together with what
-// its era did away with.
+// its era did away with. Rows that an undecided transaction has written stay, as in Kafka 4 (before, they outlive the
+// longest transaction by days): otherwise its rows would come back in their place, however old.
 func (w *world) expire() {
 	pi := w.rng.IntN(len(w.parts))
 	source := key{pi, -1, 0}
@@ -112,13 +113,13 @@ func (w *world) expire() {
 		}
 		used := slices.ContainsFunc(w.members, func(m *member) bool { return m.input == k.view })
 		kept := len(w.members) > 0 && (k == source || stepTag.MatchString(text(s)))
-		if !used && !kept {
+		if !used && !kept && !w.broker.pending(k) {
 			oldest = append(oldest, k)
 		}
 	}
 	slices.SortFunc(oldest, func(a, b key) int { return cmp.Compare(w.broker.rows[a].seq, w.broker.rows[b].seq) })
 	if w.chance(40) {
-		if s, ok := w.broker.rows[source]; !ok || !alone || !progress.SourceIsOurs(s.row.Metadata, s.row.Offset) {
+		if s, ok := w.broker.rows[source]; !ok || !alone || w.broker.pending(source) || !progress.SourceIsOurs(s.row.Metadata, s.row.Offset) {
 			return
 		}
 		oldest = []key{source}
@@ -141,6 +142,25 @@ func (w *world) expire() {
 	w.logf("rows of part %d expire: %v", pi, oldest)
 	// Gateways with pictures of before may write a source row that is lower, once more.
 	w.parts[pi].acked = [bases][positions]int64{}
+	w.parts[pi].expired = w.now
+}
+
+// outdated lists parts where a request, not in a transaction, was planned from rows some of which have expired since, and
+// names another era than gateways chose that did not see them: what was committed in theirs is done again.
+func (w *world) outdated(r *request) (parts []*part) {
+	for part, ws := range r.writes {
+		source, ok := w.broker.rows[key{part, -1, 0}]
+		p := w.parts[part]
+		if !ok || r.txn != nil || p.expired == 0 || r.sent-lease > p.expired || !progress.SourceIsOurs(source.row.Metadata, source.row.Offset) {
+			continue
+		}
+		for _, x := range ws {
+			if x.View < 0 && progress.SourceIsOurs(x.Metadata, x.Offset) && eraOf(stored{row: progress.Row{Metadata: x.Metadata}}) != eraOf(source) {
+				parts = append(parts, p)
+			}
+		}
+	}
+	return parts
 }
 
 func text(s stored) string {

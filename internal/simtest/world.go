@@ -44,6 +44,7 @@ type part struct {
 	acked   [bases][positions]int64
 	reset   int64 // broker.seq when a tool last set the source row
 	touched int64 // when a tool last set any
+	expired int64 // when rows last expired, in steps
 	// vague: rows of tools are about; acked is not raised.
 	vague bool
 }
