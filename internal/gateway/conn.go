@@ -38,6 +38,7 @@ type conn struct {
 	log    *slog.Logger
 
 	client net.Conn
+	tcp    *net.TCPConn // client without TLS around it
 	cr     *bufio.Reader
 	up     net.Conn // nil until the first request
 	ur     *bufio.Reader
@@ -51,6 +52,8 @@ type conn struct {
 	working  bool // readResponses holds a popped entry
 	finished bool
 	idle     bool // readRequests waits for a frame
+	answered bool // the client has had a response
+	refuse   bool // close is to look like a broker that is down
 	draining bool
 
 	// What follows belongs to readRequests and the handlers it runs.
@@ -131,10 +134,22 @@ func (c *conn) close() {
 	up := c.up
 	c.changed.Broadcast()
 	c.mu.Unlock()
+	if c.refuse && c.tcp != nil {
+		_ = c.tcp.SetLinger(0)
+	}
 	_ = c.client.Close()
 	if up != nil {
 		_ = up.Close()
 	}
+}
+
+// unreachable has the client's connection end in a reset, as one to a broker
+// that is down does, where it has had no answer yet. After a clean end franz-go
+// takes the port for one that wants TLS, and fails its producer for good.
+func (c *conn) unreachable() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refuse = !c.answered
 }
 
 // drain lets the requests under way finish and then ends the connection.
@@ -156,6 +171,7 @@ func (c *conn) connectUpstream() error {
 	up, err := c.gw.dialFor(c.ctx, c.broker)
 	if err != nil {
 		c.gw.logUnreachable(c.broker, err)
+		c.unreachable()
 		return errDone
 	}
 	c.mu.Lock()
@@ -168,7 +184,9 @@ func (c *conn) connectUpstream() error {
 	c.gw.wg.Go(func() {
 		defer c.close()
 		defer c.survive()
-		if err := c.readResponses(); c.ctx.Err() == nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+		err := c.readResponses()
+		c.unreachable()
+		if c.ctx.Err() == nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
 			c.log.Info("upstream connection ended", "broker", c.broker, "cause", err)
 		}
 	})
@@ -206,7 +224,7 @@ func (c *conn) pop() (pending, error) {
 
 func (c *conn) popped() {
 	c.mu.Lock()
-	c.working = false
+	c.working, c.answered = false, true
 	c.changed.Broadcast()
 	c.mu.Unlock()
 }

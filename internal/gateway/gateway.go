@@ -201,6 +201,7 @@ func (g *Gateway) serveConn(raw net.Conn, broker int32) {
 		return
 	}
 	c := &conn{gw: g, id: g.nextConn.Add(1), broker: broker, client: raw}
+	c.tcp, _ = raw.(*net.TCPConn)
 	c.peer, _, _ = net.SplitHostPort(raw.RemoteAddr().String())
 	c.log = g.log.With("client", raw.RemoteAddr().String(), "conn", c.id)
 	c.ctx, c.cancel = context.WithCancel(g.ctx)

@@ -2,11 +2,13 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -170,5 +172,25 @@ func TestAdvertisedHost(t *testing.T) {
 				t.Errorf("ready line says %s", w.gw.Addr())
 			}
 		})
+	}
+}
+
+// The port of a broker that is down answers like one: the connection is reset.
+// After a clean end franz-go takes the port for one that wants TLS, and fails
+// its producer for good.
+func TestPortOfADeadBrokerResetsConnections(t *testing.T) {
+	w := newWorld(t, nil)
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := gone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.gw.cluster.NoteBroker(9, "127.0.0.1", int32(gone.Addr().(*net.TCPAddr).Port))
+	dead := w.dial(9)
+	dead.send(kmsg.NewPtrApiVersionsRequest())
+	if _, err := dead.conn.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the connection ends with %v, want a reset", err)
 	}
 }
