@@ -232,6 +232,9 @@ func TestWritesToAViewAreRefused(t *testing.T) {
 			}
 		}
 	}
+	if !strings.Contains(w.log.String(), "produce to orders") {
+		t.Error("the log does not say where to write")
+	}
 	req := kmsg.NewPtrAddPartitionsToTxnRequest()
 	req.Version, req.TransactionalID = 3, "t"
 	for _, topic := range []string{"orders", "orders.view4"} {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/tandem-kafka/tandem/internal/wire"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -55,10 +56,12 @@ func (c *conn) refuseProduce(h wire.Header, size int, acks int16) error {
 	var rest []kmsg.ProduceRequestTopic
 	refused := kmsg.NewPtrProduceResponse()
 	for _, t := range req.Topics {
-		if c.gw.views.Topic(t.Topic, t.TopicID) == nil {
+		w := c.gw.views.Topic(t.Topic, t.TopicID)
+		if w == nil {
 			rest = append(rest, t)
 			continue
 		}
+		c.warnWrite(w)
 		rt := kmsg.NewProduceResponseTopic()
 		rt.Topic, rt.TopicID = t.Topic, t.TopicID
 		for _, p := range t.Partitions {
@@ -93,6 +96,14 @@ func (c *conn) refuseProduce(h wire.Header, size int, acks int16) error {
 	return c.answer(h.CorrelationID, refused)
 }
 
+// warnWrite says in the log what clients that drop the answer's text do not
+// say, once a minute per client and view.
+func (c *conn) warnWrite(w *View) {
+	if c.gw.often.now("write "+c.peer+" "+w.Name, time.Minute) {
+		c.log.Warn("a client writes to a view and is refused", "view", w.Name, "cure", "produce to "+w.Source)
+	}
+}
+
 func (c *conn) sendUnanswered(h wire.Header, req kmsg.Request) error {
 	if err := c.connectUpstream(); err != nil {
 		return err
@@ -116,9 +127,11 @@ func (c *conn) rewriteProduce(resp kmsg.Response) {
 	}
 	for i := range r.Topics {
 		t := &r.Topics[i]
-		if c.gw.views.Topic(t.Topic, t.TopicID) == nil {
+		w := c.gw.views.Topic(t.Topic, t.TopicID)
+		if w == nil {
 			continue
 		}
+		c.warnWrite(w)
 		for j := range t.Partitions {
 			refuseWrite(&t.Partitions[j])
 		}
