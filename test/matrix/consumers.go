@@ -15,8 +15,8 @@ func Consumers(t *testing.T, g Target, codec string) {
 
 // ConsumersReadCommitted runs the consumer libraries with read_committed on transactions, a part of which aborts; one member killed and
 // one replaced. Through a gateway even the libraries that leak aborted records on plain Kafka have to be right.
-func ConsumersReadCommitted(t *testing.T, g Target, codec string) {
-	args := []string{"--client", "all", "--restart", "--transactional", "--codec", codec, "--records", "2000", "--keys", "300", "--parallel", "4"}
+func ConsumersReadCommitted(t *testing.T, g Target, clients, codec string) {
+	args := []string{"--client", clients, "--restart", "--transactional", "--codec", codec, "--records", "2000", "--keys", "300", "--parallel", "4"}
 	if !g.direct() {
 		args = append(args, "--strict")
 	}
