@@ -2,6 +2,7 @@ package simtest
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/tandem-kafka/tandem/internal/progress"
@@ -86,7 +87,8 @@ func (b *broker) decide(t *txn, commit bool) {
 	if !commit {
 		return
 	}
-	for k, row := range t.rows {
+	for _, k := range slices.SortedFunc(maps.Keys(t.rows), key.compare) { // a history follows from its seed alone
+		row := t.rows[k]
 		if old, ok := b.rows[k]; ok && old.seq > row.seq && !b.byTime {
 			continue
 		}
