@@ -64,6 +64,15 @@ func mixedBatch(t *testing.T, e engine, codec kgo.CompressionCodec) {
 	harness.Produce(t, e.gateway.Bootstrap, l, harness.Production{Topic: source, Records: records, Keys: 300, Opts: []kgo.Opt{
 		kgo.ProducerBatchCompression(codec), kgo.ProducerLinger(10 * time.Second), kgo.WithHooks(&w),
 	}})
+	// The producer tells its hook after it has told its caller.
+	await(t, 10*time.Second, func() string {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if len(w.batches) == 0 {
+			return "no batch was written"
+		}
+		return ""
+	})
 	if len(w.batches) != 1 || w.batches[0].NumRecords != records {
 		t.Fatalf("the producer wrote %+v and not one batch", w.batches)
 	}
