@@ -38,17 +38,7 @@ func fetchOwns(c *conn, req *kmsg.FetchRequest) (bool, error) {
 	for i := range req.Topics {
 		refs = append(refs, topicRef{name: req.Topics[i].Topic, id: req.Topics[i].TopicID})
 	}
-	// A view that is not known as one would be read as an empty topic: its
-	// clients would reset their positions.
-	if err := c.gw.views.resolve(c.ctx, refs...); err != nil {
-		return false, err
-	}
-	for i := range req.Topics {
-		if c.gw.views.Topic(req.Topics[i].Topic, req.Topics[i].TopicID) != nil {
-			return true, nil
-		}
-	}
-	return false, nil
+	return c.namesView(refs)
 }
 
 // mixedWait is how long each part of a mixed request waits for its turn.

@@ -29,15 +29,7 @@ func init() {
 			for i := range req.Topics {
 				refs = append(refs, topicRef{name: req.Topics[i].Topic})
 			}
-			if err := c.gw.views.resolve(c.ctx, refs...); err != nil {
-				return false, err
-			}
-			for _, r := range refs {
-				if c.gw.views.Name(r.name) != nil {
-					return true, nil
-				}
-			}
-			return false, nil
+			return c.namesView(refs)
 		}),
 		handle: typed((*conn).handleListOffsets),
 	})

@@ -104,3 +104,18 @@ func typed[Req kmsg.Request](f func(*conn, context.Context, Req) (kmsg.Response,
 func typedOwns[Req kmsg.Request](f func(*conn, Req) (bool, error)) func(*conn, kmsg.Request) (bool, error) {
 	return func(c *conn, req kmsg.Request) (bool, error) { return f(c, req.(Req)) }
 }
+
+// namesView reports whether any of the topics of a request is a view. A view
+// that is not known as one would be read as an empty topic, and its clients
+// would reset their positions: an error ends the connection.
+func (c *conn) namesView(refs []topicRef) (bool, error) {
+	if err := c.gw.views.resolve(c.ctx, refs...); err != nil {
+		return false, err
+	}
+	for _, r := range refs {
+		if c.gw.views.Topic(r.name, r.id) != nil {
+			return true, nil
+		}
+	}
+	return false, nil
+}
