@@ -76,7 +76,7 @@ func (b *bench) commitRun(p *process, addr, topic string, partitions, groups, ea
 		defer cl.Close()
 		members[i] = cl
 	}
-	return measure(p, func() (float64, error) {
+	return b.measure(p, func() (float64, error) {
 		errs := make([]error, groups)
 		var wg sync.WaitGroup
 		for i, cl := range members {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -18,18 +19,25 @@ type run struct {
 	bytes   float64 // of keys and values, or how many there were of what is counted
 	client  float64 // CPU seconds of this process
 	server  float64 // CPU seconds of the gateway, 0: none
+	broker  float64 // CPU seconds of the broker
 	read    float64 // bytes the gateway read with read(2)
 }
 
 func (r run) mbPerSecond() float64 { return r.bytes / r.seconds / 1e6 }
 func (r run) serverPerGB() float64 { return r.server / r.bytes * 1e9 }
 func (r run) clientPerGB() float64 { return r.client / r.bytes * 1e9 }
+func (r run) brokerPerGB() float64 { return r.broker / r.bytes * 1e9 }
+
+// idle is how many of the machine's cores had nothing to do.
+func (r run) idle() float64 {
+	return float64(runtime.NumCPU()) - (r.client+r.server+r.broker)/r.seconds
+}
 
 func (r run) String() string {
 	if r.bytes < 1e6 { // it counted something else
 		return fmt.Sprintf("%6.0f a second  gateway %.0f µs  client %.0f µs", r.bytes/r.seconds, r.server/r.bytes*1e6, r.client/r.bytes*1e6)
 	}
-	return fmt.Sprintf("%6.0f MB/s  gateway %.2f s/GB  client %.2f s/GB", r.mbPerSecond(), r.serverPerGB(), r.clientPerGB())
+	return fmt.Sprintf("%6.0f MB/s  CPU s/GB: gateway %.2f  client %.2f  broker %.2f; idle %.2f cores", r.mbPerSecond(), r.serverPerGB(), r.clientPerGB(), r.brokerPerGB(), r.idle())
 }
 
 func ownCPU() float64 {
@@ -39,8 +47,8 @@ func ownCPU() float64 {
 }
 
 // measure times work, which returns the bytes it moved.
-func measure(p *process, work func() (float64, error)) (r run, err error) {
-	client := ownCPU()
+func (b *bench) measure(p *process, work func() (float64, error)) (r run, err error) {
+	client, broker := ownCPU(), cpu(b.kafka.pid)
 	var server, read float64
 	if p != nil {
 		server, read = p.cpu(), p.read()
@@ -48,6 +56,7 @@ func measure(p *process, work func() (float64, error)) (r run, err error) {
 	start := time.Now()
 	r.bytes, err = work()
 	r.seconds, r.client = time.Since(start).Seconds(), ownCPU()-client
+	r.broker = cpu(b.kafka.pid) - broker
 	if p != nil {
 		r.server, r.read = p.cpu()-server, p.read()-read
 	}

@@ -59,7 +59,7 @@ func passTable(b *bench) (*result, error) {
 	var compare []side
 	for _, s := range sides {
 		compare = append(compare, side{s.name, func() (run, error) {
-			return measure(s.p, func() (float64, error) { return b.consume(s.addr, topic, partitions, 1, records, s.opts...) })
+			return b.measure(s.p, func() (float64, error) { return b.consume(s.addr, topic, partitions, 1, records, s.opts...) })
 		}})
 	}
 	all, err := b.turns("consume", compare...)
@@ -78,7 +78,7 @@ func passTable(b *bench) (*result, error) {
 				return run{}, err
 			}
 			defer b.dropTopics(topic)
-			return measure(s.p, func() (float64, error) { return b.produce(s.addr, topic, records, size, s.opts...) })
+			return b.measure(s.p, func() (float64, error) { return b.produce(s.addr, topic, records, size, s.opts...) })
 		}})
 	}
 	if all, err = b.turns("produce", compare...); err != nil {

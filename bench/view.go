@@ -51,7 +51,7 @@ func viewTable(b *bench) (*result, error) {
 		}
 		read := func(p *process, addr, topic string, partitions, members int) func() (run, error) {
 			return func() (run, error) {
-				return measure(p, func() (float64, error) { return b.consume(addr, topic, partitions, members, d.records) })
+				return b.measure(p, func() (float64, error) { return b.consume(addr, topic, partitions, members, d.records) })
 			}
 		}
 		groups := [][]side{

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"encoding/hex"
 	"errors"
 	"regexp"
 
@@ -27,6 +28,10 @@ func (e *Engine) addControls() {
 	e.control(kmsg.CreateTopics, func(r kmsg.Request) (kmsg.Response, bool) {
 		return e.createTopics(r.(*kmsg.CreateTopicsRequest))
 	})
+	e.control(kmsg.Produce, func(r kmsg.Request) (kmsg.Response, bool) {
+		nameByID(r.(*kmsg.ProduceRequest))
+		return nil, false
+	})
 	if !e.noAutoCreate {
 		e.control(kmsg.Metadata, func(r kmsg.Request) (kmsg.Response, bool) {
 			e.autoCreate(r.(*kmsg.MetadataRequest))
@@ -48,6 +53,18 @@ func (e *Engine) control(key kmsg.Key, fn func(kmsg.Request) (kmsg.Response, boo
 		resp, handled := fn(r)
 		return resp, nil, handled
 	})
+}
+
+// nameByID gives topics that a request names by id a name of their own. kfake
+// tells its answers for unknown ids apart by name, and panics when there are
+// two without.
+func nameByID(req *kmsg.ProduceRequest) {
+	if req.Version < 13 {
+		return
+	}
+	for i, t := range req.Topics {
+		req.Topics[i].Topic = hex.EncodeToString(t.TopicID[:])
+	}
 }
 
 var legalTopic = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)

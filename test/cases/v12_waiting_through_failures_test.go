@@ -10,6 +10,7 @@ import (
 
 	"github.com/tandem-kafka/tandem/test/harness"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // Consumers wait on an empty partition, on three brokers. The leader of the source and of the view moves, the coordinator moves, a broker
@@ -20,7 +21,10 @@ func TestWaitingConsumersSurviveMovesAndDeaths(t *testing.T) {
 	source, view := e.source(t, 1, 4)
 	group, l := harness.Name(t, "group"), harness.NewLedger()
 	for i := range 2 {
-		harness.Consume(t, l, e.consumer(group, fmt.Sprintf("member-%d", i), view))
+		c := e.consumer(group, fmt.Sprintf("member-%d", i), view)
+		// By default franz-go waits for up to 5 s after several failures, longer than what is measured here.
+		c.Opts = append(c.Opts, kgo.RetryBackoffFn(func(int) time.Duration { return 100 * time.Millisecond }))
+		harness.Consume(t, l, c)
 	}
 	awaitMembers(t, e.gateway.Bootstrap, group, view, 2, 4)
 	deliver := func(after string) {
