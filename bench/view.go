@@ -17,7 +17,7 @@ func viewTable(b *bench) (*result, error) {
 		return nil, err
 	}
 	defer g.stop()
-	r := &result{Head: []string{"codec", "read by", "MB/s", "of direct", "target", "gateway CPU s/GB", "client's CPU s/GB", "read from the broker / log"}}
+	r := &result{Head: []string{"codec", "read by", "MB/s", "of direct", "target", "gateway CPU s/GB", "client's CPU s/GB", "broker's CPU s/GB", "idle cores", "read from the broker / log"}}
 	codecs := []struct {
 		name  string
 		codec kgo.CompressionCodec
@@ -74,7 +74,8 @@ func viewTable(b *bench) (*result, error) {
 			}
 			for i, s := range sides {
 				of := ratio(pick(all[i], run.mbPerSecond), pick(all[0], run.mbPerSecond))
-				cells := []string{c.name, s.name, fmt.Sprintf("%.0f", median(pick(all[i], run.mbPerSecond))), "", "", "", fmt.Sprintf("%.2f", median(pick(all[i], run.clientPerGB))), ""}
+				cells := []string{c.name, s.name, fmt.Sprintf("%.0f", median(pick(all[i], run.mbPerSecond))), "", "", "", fmt.Sprintf("%.2f", median(pick(all[i], run.clientPerGB))),
+					fmt.Sprintf("%.2f", median(pick(all[i], run.brokerPerGB))), fmt.Sprintf("%.2f", median(pick(all[i], run.idle))), ""}
 				if i > 0 {
 					cells[3], cells[5] = fmt.Sprintf("%.2f", of), fmt.Sprintf("%.2f", median(pick(all[i], run.serverPerGB)))
 				}
@@ -82,14 +83,14 @@ func viewTable(b *bench) (*result, error) {
 					if c.name == "none" {
 						cells[4] = verdict(of >= least, fmt.Sprintf("≥ %.1f", least))
 					}
-					cells[7] = fmt.Sprintf("%.2f", median(pick(all[i], func(r run) float64 { return r.read / log })))
+					cells[9] = fmt.Sprintf("%.2f", median(pick(all[i], func(r run) float64 { return r.read / log })))
 				}
 				r.row(cells...)
 			}
 		}
 		b.dropTopics(view16, view8, one, eight)
 	}
-	r.note("1 KB records with 10,000 keys, read from the start; %d turns. All of client, gateway and broker share the machine's cores, so each CPU second of the gateway is taken from the others. "+
+	r.note("1 KB records with 10,000 keys, read from the start; %d turns. All of client, gateway and broker share the machine's cores and eight consumers leave none of them idle, so each CPU second of the gateway is taken from the others: what the third line of a group gets of the first is about the sum of their CPU s/GB, the other way round. "+
 		"Consumers that read a log far behind its end drift apart, and the source is read again where one falls out of the memory bound; near the tail see the next table.", b.rounds)
 	return r, nil
 }
