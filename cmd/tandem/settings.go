@@ -110,13 +110,14 @@ func gatewayConfig(c config.Config, up upstream.Config, log *slog.Logger) (gatew
 		views[name] = gateway.ViewConfig{Source: v.Source, Partitions: v.Partitions}
 	}
 	return gateway.Config{
-		Upstream:    up,
-		Listen:      c.Listen,
-		Advertise:   c.Advertise,
-		TLS:         serverTLS,
-		AutoCreate:  c.Views.AutoCreate,
-		Views:       views,
-		Compression: codec,
+		Upstream:      up,
+		Listen:        c.Listen,
+		Advertise:     c.Advertise,
+		TLS:           serverTLS,
+		AutoCreate:    c.Views.AutoCreate,
+		AutoCreateMax: c.Views.AutoCreateMax,
+		Views:         views,
+		Compression:   codec,
 		Limits: gateway.Limits{
 			FrameBytes:    c.Limits.MaxRequestBytes,
 			Idle:          time.Duration(c.Limits.MaxIdleMs) * time.Millisecond,

@@ -92,6 +92,8 @@ type Embedded struct {
 type Views struct {
 	// Make the view `SOURCE.viewN` when a client first asks for that name.
 	AutoCreate bool `yaml:"auto-create"`
+	// Most virtual partitions of a view that is made by asking for it; larger ones are for `tandem view create` and this file. 0: no limit but 10,000.
+	AutoCreateMax int32 `yaml:"auto-create-max-partitions"`
 	// Compression of the batches sent to consumers of views: none, gzip, snappy, lz4 or zstd. Compressing costs ten times what splitting does.
 	Compression string `yaml:"compression.type"`
 	// A view with that name: topic `source`, `partitions` virtual partitions (the source's number times a power of two).
@@ -141,7 +143,7 @@ func Default() Config {
 			AutoCreateTopics: true,
 			RetentionCheckMs: 300_000,
 		},
-		Views: Views{AutoCreate: true, Compression: "none"},
+		Views: Views{AutoCreate: true, AutoCreateMax: 1024, Compression: "none"},
 		Limits: Limits{
 			MaxRequestBytes:      104_857_600,
 			MaxIdleMs:            600_000,

@@ -126,6 +126,7 @@ func TestValidate(t *testing.T) {
 		"credentials alone":    {func(c *Config) { c.Kafka.TLS.Enabled = true }, "no bootstrap.servers"},
 		"bad bootstrap":        {func(c *Config) { c.Kafka.Bootstrap = Addresses{"a"} }, "kafka.bootstrap.servers must be HOST:PORT"},
 		"cert without key":     {func(c *Config) { c.TLS.Cert = "x" }, "tls needs both cert and key"},
+		"negative limit":       {func(c *Config) { c.Views.AutoCreateMax = -1 }, "views.auto-create-max-partitions must not be negative"},
 		"client ca alone":      {func(c *Config) { c.TLS.ClientCA = "x" }, "tls.client-ca needs tls.cert"},
 		"mechanism":            {secured(func(c *Config) { c.Kafka.SASL.Mechanism = "GSSAPI" }), "must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"},
 		"two passwords":        {secured(func(c *Config) { c.Kafka.SASL.PasswordFile = "f" }), "either password or password-file"},

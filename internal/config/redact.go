@@ -32,7 +32,7 @@ func (c Config) Redacted() Config {
 			RetentionCheckMs: c.Embedded.RetentionCheckMs,
 		},
 		Admin: c.Admin,
-		Views: Views{AutoCreate: c.Views.AutoCreate, Compression: c.Views.Compression, Named: maps.Clone(c.Views.Named)},
+		Views: Views{AutoCreate: c.Views.AutoCreate, AutoCreateMax: c.Views.AutoCreateMax, Compression: c.Views.Compression, Named: maps.Clone(c.Views.Named)},
 		Limits: Limits{
 			MaxRequestBytes:      c.Limits.MaxRequestBytes,
 			MaxIdleMs:            c.Limits.MaxIdleMs,

@@ -68,6 +68,7 @@ func (t ServerTLS) validate(p *problems) {
 
 func (v Views) validate(p *problems) {
 	p.oneOf("views.compression.type", v.Compression, "none", "gzip", "snappy", "lz4", "zstd")
+	p.check(v.AutoCreateMax >= 0, "views.auto-create-max-partitions", "must not be negative")
 	for _, name := range slices.Sorted(maps.Keys(v.Named)) {
 		path, w := "views."+name, v.Named[name]
 		if w.Source == "" {

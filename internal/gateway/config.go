@@ -23,6 +23,8 @@ type Config struct {
 	TLS *tls.Config
 	// AutoCreate makes a view when a client asks for SOURCE.viewN.
 	AutoCreate bool
+	// AutoCreateMax is the most virtual partitions of a view that is made so; 0: as many as a view can have.
+	AutoCreateMax int32
 	// Views are made, where they are missing, before clients may connect.
 	Views map[string]ViewConfig
 	// Compression of the batches that views send; default none.

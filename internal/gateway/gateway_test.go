@@ -201,6 +201,26 @@ func TestViewsAreMadeByAskingForThem(t *testing.T) {
 	}
 }
 
+func TestAutoCreateHasALimit(t *testing.T) {
+	w := newWorld(t, func(c *Config) {
+		c.AutoCreateMax = 16
+		c.Views = map[string]ViewConfig{"orders.view64": {Source: "orders", Partitions: 64}}
+	})
+	w.topic("orders", 4)
+	for name, want := range map[string]error{"orders.view16": nil, "orders.view32": kerr.InvalidTopicException, "orders.view64": nil} {
+		meta, err := w.admin.Metadata(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := meta.Topics[name].Err; !errors.Is(got, want) {
+			t.Errorf("%s: %v, not %v", name, got, want)
+		}
+	}
+	if !strings.Contains(w.log.String(), "auto-create-max-partitions") {
+		t.Error("the log does not name the setting")
+	}
+}
+
 func TestAutoCreateCanBeSwitchedOff(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.AutoCreate = false })
 	w.topic("orders", 4)

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -38,6 +39,17 @@ func (v *views) plan(name string, autoCreate bool) (source string, partitions in
 	}
 	source, partitions, _ = view.ParseName(name)
 	return source, partitions, autoCreate
+}
+
+// asked returns the source and the partitions of a view that is to be made
+// because a client asks for it, or an error where it is too large for that.
+func (v *views) asked(name string) (source string, partitions int32, err error) {
+	source, partitions, _ = v.plan(name, true)
+	_, configured := v.configured[name]
+	if most := v.gw.cfg.AutoCreateMax; most > 0 && partitions > most && !configured && v.Name(name) == nil {
+		err = fmt.Errorf("view %s would have %d virtual partitions, and one that is made by asking for it may have %d (views.auto-create-max-partitions): make it with tandem view create", name, partitions, most)
+	}
+	return source, partitions, err
 }
 
 // ensureViews makes the views among the names that are wanted and may be made.
@@ -120,8 +132,10 @@ func (c *conn) ensureViews(ctx context.Context, names []string) (made []string, 
 
 // makeView makes one view, for a client that may read its source.
 func (c *conn) makeView(ctx context.Context, name string) int16 {
-	source, partitions, _ := c.gw.views.plan(name, true)
-	_, err := c.gw.views.Create(ctx, name, source, partitions)
+	source, partitions, err := c.gw.views.asked(name)
+	if err == nil {
+		_, err = c.gw.views.Create(ctx, name, source, partitions)
+	}
 	switch {
 	case err == nil:
 		return 0
