@@ -28,6 +28,9 @@ type Env struct {
 	// then, and they began with stable offsets only.
 	SourcePending bool
 	NowMs         int64 // ms since 1970
+	// Facts count in the era that the plan is for, instead of the picture's: they have what the commit adds. Those of the
+	// picture must be among them if it is in the same era. nil: the picture's.
+	Facts func(era int64) Facts
 }
 
 // Write is one row to write.
@@ -49,6 +52,7 @@ type Plan struct {
 	Back []int
 	// Opens: the commit opens a new era.
 	Opens bool
+	Era   int64 // in which it counts
 
 	counted []bool
 }
@@ -99,6 +103,10 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 	if plan.Opens || sum != p.checksum(era) {
 		r.trusted = false
 	}
+	if r.facts = before.facts; env.Facts != nil {
+		r.facts = env.Facts(era)
+	}
+	plan.Era = era
 	if plan.Opens {
 		// From here on the source row is the base of the new era, no bound.
 		next.source.ours, next.source.tag = true, tag{era: era}

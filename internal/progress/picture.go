@@ -1,6 +1,10 @@
 package progress
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/tandem-kafka/tandem/keyrange"
+)
 
 // Row is one committed offset as Kafka stores it.
 type Row struct {
@@ -28,7 +32,16 @@ type Picture struct {
 	views  []View
 	rows   [][]row // [view][slice]
 	width  int32   // positions of the key axis that can differ: the largest K
-	apart  int64   // the highest era in rows of views that the picture is not of
+	apart  int64   // the highest era in rows of views that the picture is not of, and in facts
+	facts  Facts   // nil: none
+	fact   int64   // the era of facts
+}
+
+// Facts are what members have committed individually: done offsets by key range, see package region.
+type Facts interface {
+	// Next is the lowest offset from from on that is not done at some position of keys. empty moves an offset over
+	// what is known to hold no record of keys; it may be nil.
+	Next(keys keyrange.Range, from int64, empty func(from int64) int64) int64
 }
 
 // row is a Row taken apart.
@@ -107,6 +120,21 @@ func (p *Picture) SetApart(r Row) {
 	}
 }
 
+// SetFacts tells of the facts of the highest era of which there are any. They count while that is the current era, and a
+// new era is above theirs.
+func (p *Picture) SetFacts(era int64, f Facts) {
+	p.facts, p.fact = f, era
+	p.apart = max(p.apart, era)
+}
+
+// factsIn returns what counts in an era; nil: nothing. Without a source row nothing does: it has expired, or was deleted.
+func (p *Picture) factsIn(era int64) Facts {
+	if era == p.fact && p.source.present() && p.source.ours {
+		return p.facts
+	}
+	return nil
+}
+
 // Any reports whether there is any row at all.
 func (p *Picture) Any() bool {
 	return p.source.present() || slices.ContainsFunc(p.rows, func(rows []row) bool {
@@ -150,15 +178,16 @@ func (p *Picture) Era() int64 {
 	if p.source.present() && p.source.ours {
 		return p.source.tag.era
 	}
-	highest := p.apart
+	highest, any := p.apart, false
 	for _, rows := range p.rows {
 		for i := range rows {
 			if r := &rows[i]; r.present() && r.ours {
-				highest = max(highest, r.tag.era)
+				highest, any = max(highest, r.tag.era), true
 			}
 		}
 	}
-	if p.foreign() {
+	// Facts alone: the source row that they belong to has expired, and the group begins anew.
+	if p.foreign() || !any && p.facts != nil && !p.source.present() {
 		return highest + 1
 	}
 	return highest

@@ -1,5 +1,7 @@
 package progress
 
+import "github.com/tandem-kafka/tandem/keyrange"
+
 // NextRecord moves from over what is known to hold no record of a view's slice; it returns from where nothing is known.
 type NextRecord func(view int, slice int32, from int64) int64
 
@@ -12,12 +14,14 @@ type reading struct {
 	complete bool
 	// trusted: its offset bounds the slices that were set back, too.
 	trusted bool
+	facts   Facts // that count; nil: none
 }
 
 func (p *Picture) reading() reading {
 	r := reading{p: p, era: p.Era()}
 	r.complete = p.source.present() && p.source.ours && p.checksum(r.era) == p.source.tag.n
 	r.trusted = r.complete
+	r.facts = p.factsIn(r.era)
 	return r
 }
 
@@ -123,7 +127,9 @@ func (r reading) start(view int, slice int32) (offset int64, covered, known bool
 		case at.offset < 0:
 			known = false
 		case offset < 0 || at.offset < offset:
-			offset = at.offset
+			if at.offset = r.extend(j, at.offset, nil); offset < 0 || at.offset < offset {
+				offset = at.offset
+			}
 		}
 	}
 	return offset, covered, known
@@ -152,8 +158,15 @@ func (r reading) stable(logStart int64, next NextRecord) int64 {
 	return lowest
 }
 
-// extend moves an offset of position j over what any view's slice is known not to hold.
+// extend moves an offset of position j over what is done individually, and over what any view's slice is known not to hold.
 func (r reading) extend(j int32, from int64, next NextRecord) int64 {
+	if r.facts == nil {
+		return r.overEmpty(j, from, next)
+	}
+	return r.facts.Next(keyrange.OfSlice(j, r.p.width), from, func(from int64) int64 { return r.overEmpty(j, from, next) })
+}
+
+func (r reading) overEmpty(j int32, from int64, next NextRecord) int64 {
 	if next == nil {
 		return from
 	}
