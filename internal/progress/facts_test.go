@@ -29,7 +29,7 @@ func (d done) Next(keys keyrange.Range, from int64, empty func(int64) int64) int
 	}
 }
 
-func source(offset int64, text string) Row {
+func sourceText(offset int64, text string) Row {
 	return Row{Offset: offset, LeaderEpoch: -1, Metadata: &text}
 }
 
@@ -42,11 +42,11 @@ func TestFactsCountInTheirEraOnly(t *testing.T) {
 		start  int64 // of slice 1 of 2
 		now    int64 // the era
 	}{
-		"their era":              {source(5, "tandem:1:3:5"), 3, 10, 3},
-		"another era":            {source(5, "tandem:1:4:5"), 3, 5, 4},
-		"a plain commit":         {source(5, "elsewhere"), 3, 5, 4},
+		"their era":              {sourceText(5, "tandem:1:3:5"), 3, 10, 3},
+		"another era":            {sourceText(5, "tandem:1:4:5"), 3, 5, 4},
+		"a plain commit":         {sourceText(5, "elsewhere"), 3, 5, 4},
 		"the source row is gone": {NoRow, 3, -1, 4},
-		"not adjacent":           {source(4, "tandem:1:3:4"), 3, 4, 3},
+		"not adjacent":           {sourceText(4, "tandem:1:3:4"), 3, 4, 3},
 	} {
 		p := NewPicture([]View{{Name: "v", K: 2}})
 		p.SetSource(c.source)
@@ -66,7 +66,7 @@ func TestFactsCountInTheirEraOnly(t *testing.T) {
 // The stable offset moves over facts, view rows and what is empty together, whatever their order.
 func TestStableMovesOverFactsAndRows(t *testing.T) {
 	p := NewPicture([]View{{Name: "v", K: 2}})
-	p.SetSource(source(5, "tandem:1:0:5"))
+	p.SetSource(sourceText(5, "tandem:1:0:5"))
 	p.SetFacts(0, done{keyrange.OfSlice(1, 2), 7, 9})
 	row := viewText(nil, tag{}, 20)
 	p.SetView(0, 0, Row{Offset: 20, LeaderEpoch: -1, Metadata: &row})
@@ -96,12 +96,12 @@ func TestStableMovesOverFactsAndRows(t *testing.T) {
 // A topic without views has one position, and facts alone.
 func TestFactsWithoutViews(t *testing.T) {
 	p := NewPicture(nil)
-	p.SetSource(source(42, "tandem:1:1:42"))
+	p.SetSource(sourceText(42, "tandem:1:1:42"))
 	p.SetFacts(1, done{keyrange.Full, 42, 49})
 	if got := p.Stable(0, nil); got != 50 {
 		t.Errorf("stable %d, not 50", got)
 	}
-	p.SetSource(source(60, "a plain commit"))
+	p.SetSource(sourceText(60, "a plain commit"))
 	opened := p.Plan(nil, Env{Facts: func(era int64) Facts {
 		if era != 2 {
 			t.Errorf("era %d, not 2", era)
