@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
 // Config is the whole file. Every flag of tandem serve is in it.
 type Config struct {
@@ -20,6 +24,12 @@ type Config struct {
 	Admin string `yaml:"admin" flag:"admin"`
 	// Views, by name, and how views behave.
 	Views Views `yaml:"views"`
+	// Let groups commit single offset ranges, so that a record that is not done holds up nothing behind it.
+	IndividualCommits bool `yaml:"individual.commit.enable"`
+	// Let consumers fetch key ranges of partitions. Holds for topics that say nothing else below `topics`.
+	KeyRangeFetch bool `yaml:"key.range.fetch.enable"`
+	// Settings of single topics, by the topic's name.
+	Topics map[string]Topic `yaml:"topics"`
 	// Bounds on what clients can make the gateway do.
 	Limits Limits `yaml:"limits"`
 	// What is written to stderr.
@@ -108,6 +118,27 @@ type View struct {
 	Partitions int32 `yaml:"partitions"`
 }
 
+// Topic is what holds for one topic. It applies to the topic itself, not to
+// views of it.
+type Topic struct {
+	// Let consumers fetch key ranges of this topic's partitions. Default: the file's `key.range.fetch.enable`.
+	KeyRangeFetch *bool `yaml:"key.range.fetch.enable"`
+	// What stays in memory of records that were searched for a key range: `message`, the whole records, or `key`, only their offsets and key positions; values are then read again when they are asked for. Default: `message`.
+	HashingLoad string `yaml:"key.range.hashing.load"`
+}
+
+// String shows the settings as the file has them.
+func (t Topic) String() string {
+	var parts []string
+	if t.KeyRangeFetch != nil {
+		parts = append(parts, fmt.Sprintf("key.range.fetch.enable: %t", *t.KeyRangeFetch))
+	}
+	if t.HashingLoad != "" {
+		parts = append(parts, "key.range.hashing.load: "+t.HashingLoad)
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
 // Limits have Kafka's names and defaults where Kafka has the same limit.
 type Limits struct {
 	// Largest request in bytes; a larger one closes its connection.
@@ -143,7 +174,9 @@ func Default() Config {
 			AutoCreateTopics: true,
 			RetentionCheckMs: 300_000,
 		},
-		Views: Views{AutoCreate: true, AutoCreateMax: 1024, Compression: "none"},
+		Views:             Views{AutoCreate: true, AutoCreateMax: 1024, Compression: "none"},
+		IndividualCommits: true,
+		KeyRangeFetch:     true,
 		Limits: Limits{
 			MaxRequestBytes:      104_857_600,
 			MaxIdleMs:            600_000,

@@ -35,6 +35,11 @@ listen: 0.0.0.0:9192
 advertise: tandem.example
 admin: 127.0.0.1:9180
 tls: {cert: c.pem, key: k.pem, client-ca: ca.pem}
+individual.commit.enable: false
+topics:
+  orders: {key.range.fetch.enable: false, key.range.hashing.load: key}
+  "123": {}
+  orders.eu:
 views: {auto-create: false, orders-wide: {source: orders, partitions: 16}, auto: {source: a, partitions: 2}}
 limits:
   max.bytes.key.range.hashing: 1073741824
@@ -55,6 +60,9 @@ log: {level: debug, format: json}
 	want.TLS = ServerTLS{Cert: "c.pem", Key: "k.pem", ClientCA: "ca.pem"}
 	want.Views.AutoCreate = false
 	want.Views.Named = map[string]View{"orders-wide": {"orders", 16}, "auto": {"a", 2}}
+	off := false
+	want.IndividualCommits = false
+	want.Topics = map[string]Topic{"orders": {&off, "key"}, "123": {}, "orders.eu": {}}
 	want.Limits.KeyRangeHashingBytes, want.Limits.MaxIdleMs, want.Limits.DrainTimeout = 1<<30, 1000, 90*time.Second
 	want.Log = Log{"debug", "json"}
 	if !reflect.DeepEqual(got, want) {
@@ -89,11 +97,22 @@ func TestParseErrors(t *testing.T) {
 		{"kafka:\n  bootstrap.server: a:1", `[2:3] unknown setting "kafka.bootstrap.server"; did you mean "kafka.bootstrap.servers"?`},
 		{"kafka: {tls: {caa: x}}", `did you mean "kafka.tls.ca"?`},
 		{"max.bytes.key.range.hashing: 1", `did you mean "limits.max.bytes.key.range.hashing"?`},
+		{"log: {max.connections: 5}", `did you mean "limits.max.connections"?`},
 		{"log: {colour: red}", "there are format, level"},
 		{"views: {autocreate: true}", `unknown setting "views.autocreate"; did you mean "views.auto-create"?`},
 		{"views: {w: {source: o, partition: 2}}", `unknown setting "views.w.partition"; did you mean "views.w.partitions"?`},
 		{"views: {w: {source: o, partitions: many}}", "view w"},
 		{"views: {NAME: 1}", `unknown setting "views.NAME"`},
+		{"individual.commits.enable: true", `did you mean "individual.commit.enable"?`},
+		{"key.range.hashing.load: key", `did you mean "topics.NAME.key.range.hashing.load"?`},
+		{"topics: {o: {key.range.hashing: key}}", `[1:14] unknown setting "topics.o.key.range.hashing"; did you mean "topics.o.key.range.hashing.load"?`},
+		{"topics: {o: {retention.ms: 1}}", "there are key.range.fetch.enable, key.range.hashing.load"},
+		{"topics: {o: {individual.commit.enable: true}}", `unknown setting "topics.o.individual.commit.enable"; did you mean "individual.commit.enable"?`},
+		{"topics: {o: key}", "topics.o must be a mapping"},
+		{"topics: [o]", "topics must be a mapping"},
+		{"topics.o: {}", `unknown setting "topics.o"; write "o" in the section "topics"`},
+		{"topics: {o: {key.range.fetch.enable: maybe}}", "[1:38] cannot unmarshal string"},
+		{"topics: {o: {}, o: {}}", "[1:17]"},
 		{"limits: 5", "limits must be a mapping"},
 		{"log.level: warn", `[1:1] unknown setting "log.level"; write "level" in the section "log"`},
 		{"kafka: {tls.ca: x}", `; write "ca" in the section "kafka.tls"`},
@@ -143,6 +162,10 @@ func TestValidate(t *testing.T) {
 		"small frame":          {func(c *Config) { c.Limits.MaxRequestBytes = 1 }, "socket.request.max.bytes must be 65536 to"},
 		"endless idle":         {func(c *Config) { c.Limits.MaxIdleMs = 1 << 60 }, "connections.max.idle.ms"},
 		"negative connections": {func(c *Config) { c.Limits.MaxConnections = -1 }, "must not be negative"},
+		"topic settings":       {ofTopic("o", Topic{HashingLoad: "message"}), ""},
+		"hashing load":         {ofTopic("o", Topic{HashingLoad: "value"}), `topics.o.key.range.hashing.load must be one of message, key, not "value"`},
+		"topic name":           {ofTopic("a b", Topic{}), "topics.a b cannot be: \"a b\" has a character"},
+		"settings of a view":   {func(c *Config) { named("w", View{"o", 2})(c); ofTopic("w", Topic{})(c) }, "topics.w is a view; these settings are for topics that store records, like its source o"},
 		"level":                {func(c *Config) { c.Log.Level = "loud" }, "log.level must be one of"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -168,6 +191,10 @@ func named(name string, v View) func(*Config) {
 	return func(c *Config) { c.Views.Named = map[string]View{name: v} }
 }
 
+func ofTopic(name string, t Topic) func(*Config) {
+	return func(c *Config) { c.Topics = map[string]Topic{name: t} }
+}
+
 func TestValidateNamesEveryProblem(t *testing.T) {
 	c := Default()
 	c.Listen, c.Log.Level = "x", "y"
@@ -185,10 +212,15 @@ func TestRedacted(t *testing.T) {
 	if strings.Contains(shown, "kafka.sasl.password!") {
 		t.Errorf("the password shows: %s", shown)
 	}
-	for _, path := range paths(reflect.TypeFor[Config](), "") {
-		f := path + "!"
-		if strings.Contains(fmt.Sprintf("%+v", c), f) && !strings.Contains(shown, f) && path != "kafka.sasl.password" {
-			t.Errorf("%s is hidden: show it in Redacted, or say here that it is a secret", path)
+	on := true
+	c.Topics = map[string]Topic{"orders": {&on, "key"}}
+	if got := fmt.Sprintf("%+v", c.Redacted()); !strings.Contains(got, "orders:{key.range.fetch.enable: true, key.range.hashing.load: key}") {
+		t.Errorf("the settings of a topic do not show: %s", got)
+	}
+	for _, s := range settings(reflect.TypeFor[Config](), "") {
+		f := s.path + "!"
+		if strings.Contains(fmt.Sprintf("%+v", c), f) && !strings.Contains(shown, f) && s.path != "kafka.sasl.password" {
+			t.Errorf("%s is hidden: show it in Redacted, or say here that it is a secret", s.path)
 		}
 	}
 	if got := Default().Redacted(); !reflect.DeepEqual(got, Default()) {
@@ -249,6 +281,7 @@ func TestTLSFilesMissing(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add("views: {auto-create: true, w: {source: o, partitions: 2}}")
 	f.Add("kafka: {bootstrap.servers: [a:1]}\n---\n")
+	f.Add("topics: {o: {key.range.fetch.enable: true, key.range.hashing.load: key}}")
 	f.Add("limits: &a {max.connections: 1}\nlog: *a")
 	f.Fuzz(func(t *testing.T, text string) {
 		if c, err := Parse([]byte(text)); err == nil {

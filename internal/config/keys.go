@@ -35,7 +35,7 @@ func checkKeys(data []byte) (empty bool, err error) {
 }
 
 func checkNode(node ast.Node, t reflect.Type, path string) error {
-	if t.Kind() != reflect.Struct {
+	if t.Kind() != reflect.Struct && t.Kind() != reflect.Map {
 		return nil
 	}
 	var values []*ast.MappingValueNode
@@ -57,17 +57,10 @@ func checkNode(node ast.Node, t reflect.Type, path string) error {
 		}
 		return at(node, "%s must be a mapping of settings", where)
 	}
-	known := fields(t)
 	for _, v := range values {
 		key := strings.Trim(v.Key.String(), `"'`)
 		full := strings.TrimPrefix(path+"."+key, ".")
-		if t == reflect.TypeFor[Views]() && isMapping(v.Value) {
-			if err := checkNode(v.Value, reflect.TypeFor[View](), full); err != nil {
-				return err
-			}
-			continue
-		}
-		f, ok := known[key]
+		f, ok := settingType(t, key, v.Value)
 		if !ok {
 			return at(v.Key, "unknown setting %q%s", full, hint(key, path, t))
 		}
@@ -76,6 +69,19 @@ func checkNode(node ast.Node, t reflect.Type, path string) error {
 		}
 	}
 	return nil
+}
+
+// settingType returns the type of what a section has under a key. Where the
+// keys are names, every key is there.
+func settingType(section reflect.Type, key string, value ast.Node) (reflect.Type, bool) {
+	switch {
+	case section.Kind() == reflect.Map:
+		return section.Elem(), true
+	case section == reflect.TypeFor[Views]() && isMapping(value):
+		return reflect.TypeFor[View](), true
+	}
+	f, ok := fields(section)[key]
+	return f, ok
 }
 
 func isMapping(n ast.Node) bool {
@@ -103,12 +109,17 @@ func fields(t reflect.Type) map[string]reflect.Type {
 }
 
 // hint tells of a key "section.setting" that it takes a level of the file more.
-// Otherwise it names the nearest setting of the section; where none is near, a setting
-// of that name in another section; else all of the section.
+// Otherwise it names a setting of that name in another section; else the nearest one of
+// the section; where none is near, all of them.
 func hint(key, path string, t reflect.Type) string {
 	if section, rest, dotted := strings.Cut(key, "."); dotted {
-		if f, ok := fields(t)[section]; ok && f.Kind() == reflect.Struct {
+		if f, ok := fields(t)[section]; ok && (f.Kind() == reflect.Struct || f.Kind() == reflect.Map) {
 			return fmt.Sprintf("; write %q in the section %q", rest, strings.TrimPrefix(path+"."+section, "."))
+		}
+	}
+	for _, s := range settings(reflect.TypeFor[Config](), "") {
+		if s.path == key || s.name == key {
+			return fmt.Sprintf("; did you mean %q?", s.path)
 		}
 	}
 	names := make([]string, 0, t.NumField())
@@ -125,24 +136,26 @@ func hint(key, path string, t reflect.Type) string {
 	if best != "" {
 		return fmt.Sprintf("; did you mean %q?", strings.TrimPrefix(path+"."+best, "."))
 	}
-	for _, full := range paths(reflect.TypeFor[Config](), "") {
-		if full == key || strings.HasSuffix(full, "."+key) {
-			return fmt.Sprintf("; did you mean %q?", full)
-		}
-	}
 	return "; there are " + strings.Join(names, ", ")
 }
 
-// paths lists all settings with the names of their sections before them.
-func paths(t reflect.Type, prefix string) []string {
-	var all []string
+// setting is one that has a value of its own: its name, and with the sections
+// before it.
+type setting struct{ name, path string }
+
+func settings(t reflect.Type, prefix string) []setting {
+	var all []setting
 	for i := range t.NumField() {
 		f := t.Field(i)
-		full := strings.TrimPrefix(prefix+"."+f.Tag.Get("yaml"), ".")
-		if f.Type.Kind() == reflect.Struct {
-			all = append(all, paths(f.Type, full)...)
-		} else {
-			all = append(all, full)
+		name := f.Tag.Get("yaml")
+		path := strings.TrimPrefix(prefix+"."+name, ".")
+		switch {
+		case f.Type.Kind() == reflect.Struct:
+			all = append(all, settings(f.Type, path)...)
+		case f.Type == reflect.TypeFor[map[string]Topic]():
+			all = append(all, settings(f.Type.Elem(), path+".NAME")...)
+		default:
+			all = append(all, setting{name, path})
 		}
 	}
 	return all

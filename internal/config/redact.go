@@ -31,8 +31,11 @@ func (c Config) Redacted() Config {
 			AutoCreateTopics: c.Embedded.AutoCreateTopics,
 			RetentionCheckMs: c.Embedded.RetentionCheckMs,
 		},
-		Admin: c.Admin,
-		Views: Views{AutoCreate: c.Views.AutoCreate, AutoCreateMax: c.Views.AutoCreateMax, Compression: c.Views.Compression, Named: maps.Clone(c.Views.Named)},
+		Admin:             c.Admin,
+		Views:             Views{AutoCreate: c.Views.AutoCreate, AutoCreateMax: c.Views.AutoCreateMax, Compression: c.Views.Compression, Named: maps.Clone(c.Views.Named)},
+		IndividualCommits: c.IndividualCommits,
+		KeyRangeFetch:     c.KeyRangeFetch,
+		Topics:            redactedTopics(c.Topics),
 		Limits: Limits{
 			MaxRequestBytes:      c.Limits.MaxRequestBytes,
 			MaxIdleMs:            c.Limits.MaxIdleMs,
@@ -44,6 +47,17 @@ func (c Config) Redacted() Config {
 		},
 		Log: Log{Level: c.Log.Level, Format: c.Log.Format},
 	}
+}
+
+func redactedTopics(topics map[string]Topic) map[string]Topic {
+	if topics == nil {
+		return nil
+	}
+	shown := make(map[string]Topic, len(topics))
+	for name, t := range topics {
+		shown[name] = Topic{KeyRangeFetch: t.KeyRangeFetch, HashingLoad: t.HashingLoad}
+	}
+	return shown
 }
 
 func hide(secret string) string {

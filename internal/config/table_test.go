@@ -58,6 +58,9 @@ func tableRows(t *testing.T, docs map[string]string, v reflect.Value, prefix str
 		case f.Type.Kind() == reflect.Struct:
 			rows.WriteString(tableRows(t, docs, v.Field(i), path))
 			continue
+		case f.Type == reflect.TypeFor[map[string]Topic]():
+			rows.WriteString(tableRows(t, docs, reflect.Zero(f.Type.Elem()), path+".NAME"))
+			continue
 		case f.Type.Kind() == reflect.Map:
 			fmt.Fprintf(&rows, "| `%s: {source, partitions}` | | none | %s |\n", path, doc)
 			continue
@@ -75,7 +78,7 @@ func defaultText(v reflect.Value) string {
 	if d, ok := v.Interface().(time.Duration); ok {
 		return "`" + d.String() + "`"
 	}
-	if v.Kind() == reflect.Slice || v.Kind() == reflect.String && v.Len() == 0 {
+	if v.Kind() == reflect.Slice || v.Kind() == reflect.Pointer || v.Kind() == reflect.String && v.Len() == 0 {
 		return ""
 	}
 	return fmt.Sprintf("`%v`", v)

@@ -37,6 +37,7 @@ func (c Config) Validate() error {
 	p.check(e.Partitions >= 1 && e.Partitions <= view.MaxPartitions, "embedded.num.partitions", "must be 1 to %d, not %d", view.MaxPartitions, e.Partitions)
 	p.check(e.RetentionCheckMs >= 1 && e.RetentionCheckMs <= maxMs, "embedded.log.retention.check.interval.ms", "must be 1 to %d, not %d", maxMs, e.RetentionCheckMs)
 	c.Views.validate(&p)
+	c.validateTopics(&p)
 	c.Limits.validate(&p)
 	p.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	p.oneOf("log.format", c.Log.Format, "text", "json")
@@ -84,6 +85,21 @@ func (v Views) validate(p *problems) {
 			if w.Partitions >= 1 && w.Partitions <= view.MaxPartitions {
 				p.check(false, path, "%v", err)
 			}
+		}
+	}
+}
+
+func (c Config) validateTopics(p *problems) {
+	for _, name := range slices.Sorted(maps.Keys(c.Topics)) {
+		path, t := "topics."+name, c.Topics[name]
+		if err := view.ValidTopic(name); err != nil {
+			p.check(false, path, "cannot be: %v", err)
+			continue
+		}
+		v, isView := c.Views.Named[name]
+		p.check(!isView, path, "is a view; these settings are for topics that store records, like its source %s", v.Source)
+		if t.HashingLoad != "" {
+			p.oneOf(path+".key.range.hashing.load", t.HashingLoad, "message", "key")
 		}
 	}
 }

@@ -37,10 +37,10 @@ func (d Definition) Same(other Definition) bool {
 
 // Validate returns an error when d contradicts itself.
 func (d Definition) Validate() error {
-	if err := validTopic(d.Name); err != nil {
+	if err := ValidTopic(d.Name); err != nil {
 		return fmt.Errorf("name of the view: %w", err)
 	}
-	if err := validTopic(d.Source); err != nil {
+	if err := ValidTopic(d.Source); err != nil {
 		return fmt.Errorf("source of view %s: %w", d.Name, err)
 	}
 	switch {

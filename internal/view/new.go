@@ -38,7 +38,7 @@ func AutoName(source string, v int32) string { return fmt.Sprintf("%s.view%d", s
 
 // New defines a view with v virtual partitions. Its errors are for people: they say what is wrong and which v would do.
 func New(name string, source Source, v int32, createdMs int64) (Definition, error) {
-	if err := validTopic(name); err != nil {
+	if err := ValidTopic(name); err != nil {
 		return Definition{}, fmt.Errorf("a view cannot be named %.300q: %w", name, err)
 	}
 	refuse := func(format string, args ...any) (Definition, error) {
@@ -101,8 +101,8 @@ func InternalName(name string) bool {
 	return strings.HasPrefix(name, "__tandem_") || name == "__individual_commit_offsets"
 }
 
-// validTopic applies Kafka's rules for topic names (org.apache.kafka.common.internals.Topic).
-func validTopic(name string) error {
+// ValidTopic returns an error when name breaks Kafka's rules for topic names (org.apache.kafka.common.internals.Topic).
+func ValidTopic(name string) error {
 	if name == "" || name == "." || name == ".." {
 		return fmt.Errorf("%q is not a topic name", name)
 	}
