@@ -132,14 +132,14 @@ func benchInput(codec Codec, recordSize, batchBytes, total int) (raw []byte, unc
 	return raw, uncompressed, records
 }
 
-func benchSplit(b *testing.B, codec Codec, recordSize, batchBytes int, k int32, cfg Config) {
+func benchSplit(b *testing.B, codec Codec, recordSize, batchBytes int, sl Slicing, cfg Config) {
 	raw, uncompressed, records := benchInput(codec, recordSize, batchBytes, 2<<20)
 	s := New(cfg)
 	b.SetBytes(int64(uncompressed))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for b.Loop() {
-		block, err := s.Split(raw, 0, Slicing{Base: 3, K: k}, false, nil)
+		block, err := s.Split(raw, 0, sl, false, nil)
 		if err != nil || block.Used != len(raw) {
 			b.Fatal(err)
 		}

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tandem-kafka/tandem/keyrange"
 )
 
 // The dumb splitter: franz-go's own consumer code reads the input, and its partitioner says which slice a record is in.
@@ -40,8 +43,15 @@ func read(t fataler, raw []byte, readCommitted bool, aborted []Aborted) []testRe
 }
 
 // dumbSlice is the slice of a record: with the default partitioner, a topic of Base*K partitions has it in
-// hash mod (Base*K) = p + Base*s.
-func dumbSlice(r testRecord, sl Slicing) int {
+// hash mod (Base*K) = p + Base*s. With a layout it is the one with a key range that holds the record's key position; -1: none.
+func dumbSlice(r testRecord, sl Slicing, sets []keyrange.Set) int {
+	if sl.Layout != nil {
+		position := keyrange.NullPosition(r.Offset)
+		if r.Key != nil {
+			position = keyrange.Position(r.Key, sl.Base)
+		}
+		return slices.IndexFunc(sets, func(s keyrange.Set) bool { return s.Contains(position) })
+	}
 	if r.Key == nil {
 		return int(r.Offset % int64(sl.K))
 	}
@@ -49,11 +59,12 @@ func dumbSlice(r testRecord, sl Slicing) int {
 	return v / int(sl.Base)
 }
 
-func dumbSplit(rs []testRecord, sl Slicing) [][]testRecord {
+func dumbSplit(rs []testRecord, sl Slicing, sets ...keyrange.Set) [][]testRecord {
 	slices := make([][]testRecord, sl.K)
 	for _, r := range rs {
-		s := dumbSlice(r, sl)
-		slices[s] = append(slices[s], r)
+		if s := dumbSlice(r, sl, sets); s >= 0 {
+			slices[s] = append(slices[s], r)
+		}
 	}
 	return slices
 }

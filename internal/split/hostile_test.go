@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/tandem-kafka/tandem/keyrange"
 )
 
 // fixCRCs makes the CRCs of damaged input right, so that the damage gets past them.
@@ -117,7 +119,11 @@ func TestOffsetsThatGoBackAreRefused(t *testing.T) {
 }
 
 func TestSlicingIsChecked(t *testing.T) {
-	for _, sl := range []Slicing{{0, 1}, {-1, 1}, {1, 0}, {1, 3}, {1, -4}, {1, 2 * MaxK}} {
+	l, err := NewLayout(make([]keyrange.Set, 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sl := range []Slicing{{0, 1, nil}, {-1, 1, nil}, {1, 0, nil}, {1, 3, nil}, {1, -4, nil}, {1, 2 * MaxK, nil}, {0, 3, l}, {1, 4, l}, {1, 2, l}} {
 		if _, err := New(Config{}).Split(nil, 0, sl, false, nil); err == nil {
 			t.Errorf("%+v", sl)
 		}

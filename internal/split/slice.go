@@ -25,19 +25,27 @@ type span struct {
 // operands (Lemire, Kaser, Kurz: Faster remainder by direct computation, 2019) and cheaper than the division.
 type slicer struct {
 	reciprocal uint64 // ceil(2^64 / Base); 0 for Base 1
-	mask       uint32 // K - 1
+	mask       uint32 // K - 1, or with a layout the number of its cells - 1
+	none       uint32 // K: the part of records that are in no slice
+	layout     *Layout
+	cells      []uint16 // of layout
 }
 
 func newSlicer(s Slicing) slicer {
-	return slicer{reciprocal: ^uint64(0)/uint64(s.Base) + 1, mask: uint32(s.K) - 1}
+	sl := slicer{reciprocal: ^uint64(0)/uint64(s.Base) + 1, mask: uint32(s.K) - 1, none: uint32(s.K), layout: s.Layout}
+	if s.Layout != nil {
+		sl.cells, sl.mask = s.Layout.cells, uint32(len(s.Layout.cells))-1
+	}
+	return sl
 }
 
-func (sl slicer) ofHash(x uint32) uint32 {
+// divide is x / Base.
+func (sl slicer) divide(x uint32) uint32 {
 	if sl.reciprocal != 0 {
 		hi, _ := bits.Mul64(sl.reciprocal, uint64(x))
 		x = uint32(hi)
 	}
-	return x & sl.mask
+	return x
 }
 
 // index is the first pass over a batch's uncompressed records: it finds the slice of each, checks all that the pieces depend on and
@@ -46,8 +54,9 @@ func (s *Splitter) index(h *header, recs []byte) error {
 	for _, t := range s.touched {
 		s.parts[t] = part{}
 	}
+	s.parts[s.slicer.none] = part{}
 	s.touched, s.spans = s.touched[:0], s.spans[:0]
-	parts, slicer, spans := s.parts, s.slicer, s.spans
+	parts, slicer, cells, spans := s.parts, s.slicer, s.slicer.cells, s.spans
 	p, prev, current := 0, int32(-1), ^uint32(0)
 	for i := range h.count {
 		start := p
@@ -66,14 +75,23 @@ func (s *Splitter) index(h *header, recs []byte) error {
 		prev = r.delta
 		var slice uint32
 		if r.keyLen >= 0 {
-			slice = slicer.ofHash(keyrange.Hash(recs[r.key : r.key+int(r.keyLen)]))
+			slice = slicer.divide(keyrange.Hash(recs[r.key : r.key+int(r.keyLen)]))
 		} else {
-			slice = uint32(h.base+int64(r.delta)) & slicer.mask
+			slice = uint32(h.base + int64(r.delta))
+		}
+		if cells == nil {
+			slice &= slicer.mask
+		} else if cell := cells[slice&slicer.mask]; cell != mixedCell {
+			slice = uint32(cell)
+		} else {
+			slice = slicer.layout.ofX(slice)
 		}
 		p = r.end
 		pt := &parts[slice]
 		if pt.count == 0 {
-			s.touched = append(s.touched, slice)
+			if slice != slicer.none {
+				s.touched = append(s.touched, slice)
+			}
 			pt.first = r.delta
 		}
 		pt.count++
@@ -97,7 +115,8 @@ func (s *Splitter) emit(h *header, recs []byte, size, remaining int) error {
 	if err := s.index(h, recs); err != nil || len(s.touched) == 0 {
 		return err
 	}
-	need := len(recs) + len(s.touched)*headerSize
+	none := s.slicer.none
+	need := len(recs) - int(s.parts[none].bytes) + len(s.touched)*headerSize
 	out := s.take(need, size, remaining)
 	at := 0
 	for _, t := range s.touched {
@@ -112,6 +131,9 @@ func (s *Splitter) emit(h *header, recs []byte, size, remaining int) error {
 	s.spans = append(s.spans, span{start: uint32(len(recs))})
 	parts := s.parts
 	for i, sp := range s.spans[:len(s.spans)-1] {
+		if sp.slice == none {
+			continue
+		}
 		rec := recs[sp.start:s.spans[i+1].start]
 		pt := &parts[sp.slice]
 		copy(out[pt.cursor:], rec)

@@ -1,13 +1,30 @@
 package split
 
+import "fmt"
+
 // MaxK is the largest number of slices of one source partition.
 const MaxK = 1 << 16
 
 // Slicing says how a source partition is cut into slices. A record with key k is in slice
 // x mod K with x = (murmur2(k) & 0x7fffffff) / Base; a record with a null key in slice offset mod K.
+// With a Layout the record's key position, which is x (or the low 32 bits of the offset) bit-reversed, decides instead.
 type Slicing struct {
-	Base int32 // the source's partition count when the view was made, >= 1
-	K    int32 // slices per source partition, a power of two in [1, MaxK]
+	Base   int32   // the source's partition count when the view was made, >= 1
+	K      int32   // slices per source partition: a power of two in [1, MaxK], or the number of slices of Layout
+	Layout *Layout // nil: K equal slices
+}
+
+func (s Slicing) check() error {
+	switch {
+	case s.Base < 1 || s.K < 1:
+	case s.Layout != nil:
+		if s.K == s.Layout.k {
+			return nil
+		}
+	case s.K <= MaxK && s.K&(s.K-1) == 0:
+		return nil
+	}
+	return fmt.Errorf("split: base %d, %d slices: need a base >= 1 and a power of two up to %d, or a layout of as many slices", s.Base, s.K, MaxK)
 }
 
 // Aborted names an aborted transaction as a Fetch answer does: its producer and the offset of its first record.

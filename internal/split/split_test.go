@@ -9,6 +9,8 @@ import (
 	"github.com/klauspost/compress/s2"
 	"github.com/pierrec/lz4/v4"
 	"pgregory.net/rapid"
+
+	"github.com/tandem-kafka/tandem/keyrange"
 )
 
 // log writes random batches as a broker would have them.
@@ -120,6 +122,15 @@ func TestSplitAgreesWithADumbOne(t *testing.T) {
 			l.marker()
 		}
 		sl := Slicing{Base: rapid.Int32Range(1, 50).Draw(t, "base"), K: 1 << rapid.IntRange(0, 8).Draw(t, "log2 K")}
+		var sets []keyrange.Set
+		if rapid.Bool().Draw(t, "layout") {
+			sets = drawSets(t)
+			layout, err := NewLayout(sets)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sl = layout.Slicing(sl.Base)
+		}
 		readCommitted := rapid.Bool().Draw(t, "read committed")
 		var aborted []Aborted
 		if readCommitted {
@@ -138,7 +149,7 @@ func TestSplitAgreesWithADumbOne(t *testing.T) {
 			splitter = tight
 		}
 		got, blocks := splitAll(t, splitter, raw, start, sl, readCommitted, aborted)
-		compareSlices(t, got, dumbSplit(want, sl))
+		compareSlices(t, got, dumbSplit(want, sl, sets...))
 		if end := blocks[len(blocks)-1].End; end != l.end {
 			t.Fatalf("end %d, want %d", end, l.end)
 		}
@@ -358,16 +369,18 @@ func TestRecompress(t *testing.T) {
 }
 
 func TestSplitDoesNotAllocatePerRecord(t *testing.T) {
-	for _, codec := range []Codec{None, Gzip, Snappy, LZ4, Zstd} {
-		raw, _, records := benchInput(codec, 100, 100_000, 300_000)
-		s := New(reuse())
-		allocs := testing.AllocsPerRun(20, func() {
-			if _, err := s.Split(raw, 0, Slicing{Base: 3, K: 16}, false, nil); err != nil {
-				t.Fatal(err)
+	for _, sl := range []Slicing{{Base: 3, K: 16}, equalSets(t, 3).Slicing(3)} {
+		for _, codec := range []Codec{None, Gzip, Snappy, LZ4, Zstd} {
+			raw, _, records := benchInput(codec, 100, 100_000, 300_000)
+			s := New(reuse())
+			allocs := testing.AllocsPerRun(20, func() {
+				if _, err := s.Split(raw, 0, sl, false, nil); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if allocs > float64(records)/100 { // a few for each block; more with the race detector, which empties pools
+				t.Errorf("%v, K=%d: %v allocations for %d records", codec, sl.K, allocs, records)
 			}
-		})
-		if allocs > float64(records)/100 { // a few for each block; more with the race detector, which empties pools
-			t.Errorf("%v: %v allocations for %d records", codec, allocs, records)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package split
 
 import (
-	"fmt"
 	"math"
 	"unsafe"
 )
@@ -13,7 +12,7 @@ type Splitter struct {
 	codecs decompressor
 
 	slicer  slicer
-	parts   []part   // by slice; zero but for the touched ones
+	parts   []part   // by slice, and one for records of none; zero but for the touched ones
 	touched []uint32 // slices with a record in the current batch
 	spans   []span
 	old     converter
@@ -57,8 +56,8 @@ func New(cfg Config) *Splitter {
 // An error is an *Error or says that slicing is invalid. Batches before a damaged one still give a block; the error
 // comes when the damaged one is the first.
 func (s *Splitter) Split(raw []byte, from int64, slicing Slicing, readCommitted bool, aborted []Aborted) (*Block, error) {
-	if slicing.Base < 1 || slicing.K < 1 || slicing.K > MaxK || slicing.K&(slicing.K-1) != 0 {
-		return nil, fmt.Errorf("split: base %d, %d slices: need a base >= 1 and a power of two up to %d", slicing.Base, slicing.K, MaxK)
+	if err := slicing.check(); err != nil {
+		return nil, err
 	}
 	s.begin(slicing, readCommitted, aborted)
 	defer s.end()
@@ -113,8 +112,8 @@ func (s *Splitter) step(raw []byte) (first, last int64, size int, err error) {
 
 func (s *Splitter) begin(slicing Slicing, readCommitted bool, aborted []Aborted) {
 	s.slicer = newSlicer(slicing)
-	if len(s.parts) < int(slicing.K) {
-		s.parts, s.perSlice = make([]part, slicing.K), make([]uint32, slicing.K)
+	if len(s.parts) <= int(slicing.K) {
+		s.parts, s.perSlice = make([]part, slicing.K+1), make([]uint32, slicing.K)
 		s.touched = s.touched[:0]
 	}
 	clear(s.perSlice)
@@ -159,6 +158,7 @@ func (s *Splitter) end() {
 	clear(s.pieces)
 	s.pieces, s.pieceSlice = s.pieces[:0], s.pieceSlice[:0]
 	s.out, s.outBytes = nil, 0
+	s.parts[s.slicer.none] = part{} // with another K it is a slice
 	if cap(s.spans) > keepBuffer/8 {
 		s.spans = nil
 	}
