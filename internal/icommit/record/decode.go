@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/tandem-kafka/tandem/keyrange"
 )
 
 // The reasons why Decode refuses a record.
@@ -50,14 +52,14 @@ func (d *Decoder) key(key []byte) (r Record, err error) {
 		return r, fmt.Errorf("%w: its key has version %d, up to %d is known", ErrNewer, version, keyVersion)
 	}
 	group, topic := c.name(), c.name()
-	partition := c.uvarint(math.MaxInt32)
+	partition, base := c.uvarint(math.MaxInt32), c.uvarint(math.MaxInt32)
 	r.Fact.Keys.First, r.Fact.Keys.Last = c.uint32(), c.uint32()
 	first := c.uvarint(math.MaxInt64 - 1)
 	span := c.uvarint(math.MaxInt64 - 1 - first)
-	if c.bad || len(c.b) > 0 || r.Fact.Keys.First > r.Fact.Keys.Last {
+	if c.bad || len(c.b) > 0 || r.Fact.Keys.First > r.Fact.Keys.Last || base == 0 && r.Fact.Keys != keyrange.Full {
 		return r, fmt.Errorf("%w: its key is %x", ErrDamaged, shorten(key))
 	}
-	r.Group, r.Topic, r.Partition = d.intern(group), d.intern(topic), int32(partition)
+	r.Group, r.Topic, r.Partition, r.Base = d.intern(group), d.intern(topic), int32(partition), int32(base)
 	r.Fact.First, r.Fact.Last = int64(first), int64(first+span)
 	return r, nil
 }

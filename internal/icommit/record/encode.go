@@ -15,6 +15,7 @@ func AppendKey(dst []byte, r *Record) []byte {
 	dst = appendName(dst, r.Group)
 	dst = appendName(dst, r.Topic)
 	dst = binary.AppendUvarint(dst, uint64(r.Partition))
+	dst = binary.AppendUvarint(dst, uint64(r.Base))
 	dst = binary.BigEndian.AppendUint32(dst, r.Fact.Keys.First)
 	dst = binary.BigEndian.AppendUint32(dst, r.Fact.Keys.Last)
 	dst = binary.AppendUvarint(dst, uint64(r.Fact.First))

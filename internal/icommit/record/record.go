@@ -18,10 +18,13 @@ type Record struct {
 	Group     string
 	Topic     string // the source topic
 	Partition int32  // of the source topic
-	Fact      Fact
-	TopicID   [16]byte // of the source topic, zero where the cluster has no ids; zero in a deletion
-	Era       int64    // in which the fact counts, >= 0; 0 in a deletion
-	Delete    bool
+	// Base is the partition count that key positions are worked out with, see package keyrange; 0: the fact is for the whole key
+	// axis, on which every base agrees.
+	Base    int32
+	Fact    Fact
+	TopicID [16]byte // of the source topic, zero where the cluster has no ids; zero in a deletion
+	Era     int64    // in which the fact counts, >= 0; 0 in a deletion
+	Delete  bool
 }
 
 // Check says what makes r impossible to encode: a key range or offsets in the wrong order or out of bounds.
@@ -29,6 +32,8 @@ func (r *Record) Check() error {
 	switch f := &r.Fact; {
 	case r.Partition < 0:
 		return fmt.Errorf("partition %d", r.Partition)
+	case r.Base < 0 || r.Base == 0 && f.Keys != keyrange.Full:
+		return fmt.Errorf("base %d with key range %d-%d", r.Base, f.Keys.First, f.Keys.Last)
 	case f.Keys.First > f.Keys.Last:
 		return fmt.Errorf("key range %d-%d", f.Keys.First, f.Keys.Last)
 	case f.First < 0 || f.Last < f.First || f.Last == math.MaxInt64: // the offset after Last is an offset, too
