@@ -51,13 +51,12 @@ type Cluster struct {
 	bootstrap atomic.Int64 // index of the configured address that answered last
 }
 
-// Open connects to the cluster and learns its brokers. The error of a cluster
-// that does not answer within ctx names the addresses tried.
-func Open(ctx context.Context, cfg Config, log *slog.Logger) (*Cluster, error) {
+// options are what all clients of the gateway's own have in common.
+func (c *Config) options() []kgo.Opt {
 	opts := []kgo.Opt{
-		kgo.SeedBrokers(cfg.Bootstrap...),
+		kgo.SeedBrokers(c.Bootstrap...),
 		kgo.ClientID("tandem"),
-		kgo.Dialer(func(ctx context.Context, _, addr string) (net.Conn, error) { return cfg.Dial(ctx, addr) }),
+		kgo.Dialer(func(ctx context.Context, _, addr string) (net.Conn, error) { return c.Dial(ctx, addr) }),
 		kgo.MetadataMinAge(100 * time.Millisecond),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
@@ -68,10 +67,16 @@ func Open(ctx context.Context, cfg Config, log *slog.Logger) (*Cluster, error) {
 		// delivery timeout is the bound.
 		kgo.UnknownTopicRetries(-1),
 	}
-	if cfg.SASL != nil {
-		opts = append(opts, kgo.SASL(cfg.SASL))
+	if c.SASL != nil {
+		opts = append(opts, kgo.SASL(c.SASL))
 	}
-	client, err := kgo.NewClient(opts...)
+	return opts
+}
+
+// Open connects to the cluster and learns its brokers. The error of a cluster
+// that does not answer within ctx names the addresses tried.
+func Open(ctx context.Context, cfg Config, log *slog.Logger) (*Cluster, error) {
+	client, err := kgo.NewClient(cfg.options()...)
 	if err != nil {
 		return nil, err
 	}
@@ -194,37 +199,49 @@ func (c *Cluster) TopicsByID(ctx context.Context, ids ...[16]byte) (map[[16]byte
 // Brokers learn of deletions one after the other, and one that is behind must
 // not make a topic look deleted. An error means that none answered.
 func (c *Cluster) KnownAnywhere(ctx context.Context, id [16]byte) (bool, error) {
+	t := kmsg.NewMetadataRequestTopic()
+	t.TopicID = id
+	found, err := c.anywhere(ctx, t, func(t *kmsg.MetadataResponseTopic) bool {
+		return t.TopicID == id && t.Topic != nil && *t.Topic != ""
+	})
+	return found != nil, err
+}
+
+// anywhere asks every broker for a topic and returns an answer for which is
+// holds, nil if there is none. An error means that no broker answered.
+func (c *Cluster) anywhere(ctx context.Context, topic kmsg.MetadataRequestTopic, is func(*kmsg.MetadataResponseTopic) bool) (*kmsg.MetadataResponseTopic, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	brokers := c.Brokers()
 	type answer struct {
-		known bool
+		topic *kmsg.MetadataResponseTopic
 		err   error
 	}
 	answers := make(chan answer, len(brokers))
 	for b := range brokers {
 		go func() {
 			req := kmsg.NewPtrMetadataRequest()
-			t := kmsg.NewMetadataRequestTopic()
-			t.TopicID = id
-			req.Topics = append(req.Topics, t)
+			req.AllowAutoTopicCreation = false
+			req.Topics = append(req.Topics, topic)
 			kresp, err := c.client.Broker(int(b)).Request(ctx, req)
 			if err != nil {
 				answers <- answer{err: err}
 				return
 			}
-			known := false
-			for _, t := range kresp.(*kmsg.MetadataResponse).Topics {
-				known = known || t.TopicID == id && t.Topic != nil && *t.Topic != ""
+			var found *kmsg.MetadataResponseTopic
+			for i, t := range kresp.(*kmsg.MetadataResponse).Topics {
+				if is(&t) {
+					found = &kresp.(*kmsg.MetadataResponse).Topics[i]
+				}
 			}
-			answers <- answer{known: known}
+			answers <- answer{topic: found}
 		}()
 	}
 	err, answered := error(kerr.BrokerNotAvailable), false
 	for range brokers {
 		switch a := <-answers; {
-		case a.known:
-			return true, nil
+		case a.topic != nil:
+			return a.topic, nil
 		case a.err == nil:
 			answered = true
 		default:
@@ -232,9 +249,9 @@ func (c *Cluster) KnownAnywhere(ctx context.Context, id [16]byte) (bool, error) 
 		}
 	}
 	if answered {
-		return false, nil
+		return nil, nil
 	}
-	return false, err
+	return nil, err
 }
 
 func topicOf(t *kmsg.MetadataResponseTopic) Topic {

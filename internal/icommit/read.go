@@ -1,0 +1,212 @@
+package icommit
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/tandem-kafka/tandem/internal/icommit/record"
+	"github.com/tandem-kafka/tandem/internal/split"
+)
+
+// reader decodes what was fetched. It is used by one goroutine at a time and keeps its buffers.
+type reader struct {
+	splitter *split.Splitter
+	buffer   buffer
+	records  record.Decoder
+	batch    []record.Record
+	group    string // of the last record, and
+	home     int32  // the partition that its records belong in
+	of       int32  // so many
+}
+
+const (
+	maxBatch  = 64 << 20 // uncompressed bytes of one record batch
+	maxBlock  = 4 << 20  // uncompressed bytes at a time
+	handOver  = 1024     // records at a time
+	batchHead = 61       // bytes before a batch's records
+)
+
+func newReader() *reader {
+	r := &reader{batch: make([]record.Record, 0, handOver)}
+	r.splitter = split.New(split.Config{MaxBatchBytes: maxBatch, MaxBlockBytes: maxBlock, Alloc: r.buffer.take})
+	return r
+}
+
+// whole is a slicing into one slice: it leaves batches as they are, but uncompressed and without aborted records and markers.
+var whole = split.Slicing{Base: 1, K: 1}
+
+// read hands over the records of got, which was fetched from offset position on, and returns the offset to go on at.
+func (r *reader) read(f *follower, got Fetched, position int64) (next int64, err error) {
+	raw, aborted, next := got.Raw, got.Aborted, position
+	for len(raw) > 0 {
+		r.buffer.free()
+		block, err := r.splitter.Split(raw, next, whole, true, aborted)
+		if err != nil {
+			if next > position {
+				break // it comes first in the next answer
+			}
+			return f.skip(got, position, err)
+		}
+		if block.Used == 0 {
+			break
+		}
+		for _, piece := range block.Slices[0] {
+			r.piece(f, piece.Data, position)
+		}
+		raw, next, aborted = raw[block.Used:], block.End, block.Aborted
+	}
+	r.flush(f)
+	if next == position {
+		return next, fmt.Errorf("the broker gives a part of a batch only, %d bytes at offset %d", len(got.Raw), position)
+	}
+	return next, nil
+}
+
+// piece reads the records of an uncompressed batch that the splitter has checked; those below from were handed over before.
+func (r *reader) piece(f *follower, data []byte, from int64) {
+	base := int64(binary.BigEndian.Uint64(data))
+	for data = data[batchHead:]; len(data) > 0; {
+		length, n := binary.Varint(data)
+		body := data[n : n+int(length)]
+		data = data[n+int(length):]
+		delta, key, value, ok := parse(body)
+		offset := base + delta
+		switch {
+		case !ok:
+			f.skipped(offset, record.ErrDamaged)
+		case offset >= from:
+			r.record(f, offset, key, value)
+		}
+	}
+}
+
+func (r *reader) record(f *follower, offset int64, key, value []byte) {
+	rec, err := r.records.Decode(key, value)
+	if err != nil {
+		f.skipped(offset, err)
+		return
+	}
+	if r.group != rec.Group || r.of != f.topic.Partitions {
+		r.group, r.of = rec.Group, f.topic.Partitions
+		r.home = record.PartitionOf(rec.Group, r.of)
+	}
+	if r.home != f.partition {
+		f.skipped(offset, errMisplaced)
+		return
+	}
+	if r.batch = append(r.batch, rec); len(r.batch) == handOver {
+		r.flush(f)
+	}
+}
+
+func (r *reader) flush(f *follower) {
+	if len(r.batch) > 0 {
+		f.l.metrics.Applied.Add(int64(len(r.batch)))
+		f.l.handler.Apply(f.partition, r.batch)
+		clear(r.batch)
+		r.batch = r.batch[:0]
+	}
+}
+
+// parse takes a record of magic 2 apart, from behind its length on: attributes int8, timestamp delta, offset delta, key and value,
+// each with its length before it, -1 for null. All numbers are zigzag varints.
+func parse(b []byte) (delta int64, key, value []byte, ok bool) {
+	p := 1
+	number := func() (v int64) {
+		if p < 0 || p > len(b) {
+			p = -1
+			return 0
+		}
+		v, n := binary.Varint(b[p:])
+		if p += n; n <= 0 {
+			p = -1
+		}
+		return v
+	}
+	field := func() []byte {
+		n := number()
+		if p < 0 || n > int64(len(b)-p) {
+			p = -1
+			return nil
+		}
+		if n < 0 {
+			return nil
+		}
+		v := b[p : p+int(n) : p+int(n)]
+		p += int(n)
+		return v
+	}
+	number()
+	delta = number()
+	key, value = field(), field()
+	return delta, key, value, p >= 0
+}
+
+var errMisplaced = errors.New("record in a partition that is not its group's")
+
+// skipped counts a record that is not handed over.
+func (f *follower) skipped(offset int64, why error) {
+	m := &f.l.metrics
+	kind, counter := "damaged", &m.Damaged
+	switch {
+	case errors.Is(why, record.ErrForeign):
+		kind, counter = "foreign", &m.Foreign
+	case errors.Is(why, record.ErrNewer):
+		kind, counter = "newer", &m.Newer
+	case why == errMisplaced:
+		kind, counter = "misplaced", &m.Misplaced
+	}
+	counter.Add(1)
+	f.l.warn.log(f.l.cfg.Logger, kind, "a record of the topic of individual commits is skipped", "topic", TopicName, "partition", f.partition, "offset", offset, "reason", why)
+}
+
+// skip goes past the batch at the front of got, which cannot be read for the reason why.
+func (f *follower) skip(got Fetched, position int64, why error) (next int64, err error) {
+	f.l.metrics.Batches.Add(1)
+	f.l.warn.log(f.l.cfg.Logger, "batch", "a batch of the topic of individual commits is skipped; where there are many, delete the topic: its facts are then delivered again",
+		"topic", TopicName, "partition", f.partition, "offset", position, "reason", why)
+	// What the batch says of its last offset may be damaged, too: never go back, and never beyond what the leader calls stable.
+	next = position + 1
+	if len(got.Raw) >= 27 && got.Raw[16] >= 2 {
+		last := int64(binary.BigEndian.Uint64(got.Raw)) + int64(int32(binary.BigEndian.Uint32(got.Raw[23:])))
+		next = max(next, min(last+1, got.Stable))
+	}
+	return next, nil
+}
+
+// epochs are the leader epochs of the first and the last complete batch of raw, false where there is none that has one.
+func epochs(raw []byte) (first, last int32, ok bool) {
+	for len(raw) >= 17 && raw[16] >= 2 {
+		size := int64(int32(binary.BigEndian.Uint32(raw[8:]))) + 12
+		if size < 17 || size > int64(len(raw)) {
+			break
+		}
+		last = int32(binary.BigEndian.Uint32(raw[12:]))
+		if !ok {
+			first, ok = last, true
+		}
+		raw = raw[size:]
+	}
+	return first, last, ok && first >= 0
+}
+
+// buffer gives the splitter its output memory, which is free again when the records of a block were decoded.
+type buffer struct {
+	mem  []byte
+	used int
+}
+
+func (b *buffer) free() { b.used = 0 }
+
+func (b *buffer) take(n int) []byte {
+	if n > len(b.mem)-b.used {
+		if n > 2*maxBlock {
+			return make([]byte, n) // an exceptional batch
+		}
+		b.mem, b.used = make([]byte, max(n, min(2*len(b.mem), 2*maxBlock))), 0
+	}
+	out := b.mem[b.used : b.used+n : b.used+n]
+	b.used += n
+	return out
+}
