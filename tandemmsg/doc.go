@@ -1,0 +1,39 @@
+// Package tandemmsg reads and writes Tandem's additions to the Kafka protocol on the messages of franz-go's kmsg: key
+// ranges, individual commits, and the features that say who understands them. docs/protocol.md describes them to the byte.
+//
+// The additions are KIP-482 tagged fields, which kmsg keeps in the UnknownTags of each struct. Only flexible versions carry
+// tags: Fetch v12+, OffsetCommit v8+, TxnOffsetCommit v3+, OffsetFetch v6+, ApiVersions v3+ (kmsg.Request's IsFlexible tells).
+// In an older version kmsg leaves tags out without a word; an OffsetCommit can then say the same in its metadata text.
+//
+//	KeyRanges              10000  Fetch request and its partitions, OffsetCommit and TxnOffsetCommit request partitions,
+//	                              topics of an OffsetFetch request
+//	OffsetRanges           10001  OffsetCommit and TxnOffsetCommit request partitions
+//	CommittedRangeOffsets  10002  OffsetFetch response partitions
+//	ScannedOffset          10003  Fetch response partitions
+//
+// 10004 (RangeLayoutEpoch) and 10010 to 10013 (GroupId, GenerationId, MemberId and SessionTimeout of a Fetch) are reserved.
+//
+// A tag that is absent and one with an empty array mean the same, as everywhere in Kafka, whose own encoders leave out a tagged
+// field that has its default value. Setters therefore remove the tag when they are given nothing.
+//
+// An error of a getter means that the request is malformed; a server answers INVALID_REQUEST and changes nothing. It names the
+// field and the index at fault. What getters return shares no memory with the message.
+package tandemmsg
+
+// The tags.
+const (
+	TagKeyRanges             uint32 = 10000
+	TagOffsetRanges          uint32 = 10001
+	TagCommittedRangeOffsets uint32 = 10002
+	TagScannedOffset         uint32 = 10003
+)
+
+// The limits.
+const (
+	MaxKeyRanges    = 1024      // in one list of key ranges
+	MaxOffsetRanges = 60_000    // in one OffsetCommit or TxnOffsetCommit request, all partitions together
+	MaxOffset       = 1<<63 - 2 // the last offset of an offset range, so that the offset after it is one too
+)
+
+// maxPosition is the end of the key axis (package keyrange).
+const maxPosition = 1<<32 - 1
