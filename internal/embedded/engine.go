@@ -67,6 +67,9 @@ type Engine struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 	once   sync.Once
+
+	mu      sync.Mutex
+	closing bool // nothing more is added to done
 }
 
 // ErrInUse says that another process has the data folder open.
@@ -150,7 +153,7 @@ func (e *Engine) clusterOptions(opts Options) []kfake.Opt {
 			if err != nil {
 				return nil, err
 			}
-			return &guardListener{Listener: l, maxFrame: opts.MaxFrame, log: e.log}, nil
+			return &guardListener{Listener: l, maxFrame: opts.MaxFrame, log: e.log, left: e.leftWhileJoining}, nil
 		}),
 		kfake.BrokerConfigs(map[string]string{
 			// Never in the background: kfake's own pass removes a compacted
@@ -181,6 +184,9 @@ func (e *Engine) Temporary() bool { return e.temp }
 func (e *Engine) Close() {
 	e.once.Do(func() {
 		e.cancel()
+		e.mu.Lock()
+		e.closing = true
+		e.mu.Unlock()
 		e.done.Wait()
 		e.cluster.Close()
 		if e.temp {

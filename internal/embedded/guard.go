@@ -2,10 +2,12 @@ package embedded
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -15,6 +17,7 @@ type guardListener struct {
 	net.Listener
 	maxFrame int
 	log      *slog.Logger
+	left     func(joining []byte, host string) // a connection ended that waited for a JoinGroup's answer
 }
 
 func (l *guardListener) Accept() (net.Conn, error) {
@@ -22,7 +25,7 @@ func (l *guardListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &guardConn{Conn: c, br: bufio.NewReaderSize(c, 32<<10), maxFrame: l.maxFrame, log: l.log}, nil
+	return &guardConn{Conn: c, br: bufio.NewReaderSize(c, 32<<10), maxFrame: l.maxFrame, log: l.log, ended: l.left}, nil
 }
 
 // guardConn looks at the start of each request. kfake allocates whatever size
@@ -34,6 +37,29 @@ type guardConn struct {
 	maxFrame int
 	left     int // bytes of the current frame, its size field included, that kfake has not read
 	log      *slog.Logger
+	ended    func(joining []byte, host string)
+
+	mu      sync.Mutex
+	joining []byte // the frame of a JoinGroup that is not answered
+}
+
+// Write notes that a request was answered.
+func (c *guardConn) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	c.joining = nil
+	c.mu.Unlock()
+	return c.Conn.Write(p)
+}
+
+func (c *guardConn) Close() error {
+	c.mu.Lock()
+	joining := c.joining
+	c.joining = nil
+	c.mu.Unlock()
+	if joining != nil && c.ended != nil {
+		c.ended(joining, c.RemoteAddr().String())
+	}
+	return c.Conn.Close()
 }
 
 func (c *guardConn) Read(p []byte) (int, error) {
@@ -66,6 +92,15 @@ func (c *guardConn) checkFrame() (int, error) {
 	if err != nil {
 		c.log.Warn("embedded engine: connection closed", "client", c.RemoteAddr().String(), "error", err)
 		return 0, err
+	}
+	if kmsg.Key(key) == kmsg.JoinGroup && 4+int(size) <= c.br.Size() {
+		frame, err := c.br.Peek(4 + int(size))
+		if err != nil {
+			return 0, err
+		}
+		c.mu.Lock()
+		c.joining = bytes.Clone(frame)
+		c.mu.Unlock()
 	}
 	return 4 + int(size), nil
 }
