@@ -54,11 +54,11 @@ func (r *reader) read(f *follower, got Fetched, position int64) (next int64, err
 		for _, piece := range block.Slices[0] {
 			r.piece(f, piece.Data, position)
 		}
-		raw, next, aborted = raw[block.Used:], block.End, block.Aborted
+		raw, next, aborted = raw[block.Used:], max(next, block.End), block.Aborted
 	}
 	r.flush(f)
 	if next == position {
-		return next, fmt.Errorf("the broker gives a part of a batch only, %d bytes at offset %d", len(got.Raw), position)
+		return next, fmt.Errorf("the broker gives %d bytes, and no whole batch from offset %d on", len(got.Raw), position)
 	}
 	return next, nil
 }
@@ -166,13 +166,26 @@ func (f *follower) skip(got Fetched, position int64, why error) (next int64, err
 	f.l.metrics.Batches.Add(1)
 	f.l.warn.log(f.l.cfg.Logger, "batch", "a batch of the topic of individual commits is skipped; where there are many, delete the topic: its facts are then delivered again",
 		"topic", TopicName, "partition", f.partition, "offset", position, "reason", why)
-	// What the batch says of its last offset may be damaged, too: never go back, and never beyond what the leader calls stable.
-	next = position + 1
-	if len(got.Raw) >= 27 && got.Raw[16] >= 2 {
-		last := int64(binary.BigEndian.Uint64(got.Raw)) + int64(int32(binary.BigEndian.Uint32(got.Raw[23:])))
-		next = max(next, min(last+1, got.Stable))
+	return behind(got.Raw, position, got.Stable), nil
+}
+
+// behind is the offset to go on at behind the damaged batch at the front of raw, which holds position. What the batch says of itself may be
+// damaged, too: the next batch says better where it ends. Never is it beyond what the leader calls stable.
+func behind(raw []byte, position, stable int64) int64 {
+	be := binary.BigEndian
+	if len(raw) >= 12 {
+		if size := int64(int32(be.Uint32(raw[8:]))) + 12; size >= 12 && size+8 <= int64(len(raw)) {
+			if next := int64(be.Uint64(raw[size:])); next > position && next <= stable {
+				return next
+			}
+		}
 	}
-	return next, nil
+	if len(raw) >= batchHead && raw[16] >= 2 {
+		if next := int64(be.Uint64(raw)) + int64(int32(be.Uint32(raw[23:]))) + 1; next > position {
+			return min(next, max(stable, position+1))
+		}
+	}
+	return position + 1
 }
 
 // epochs are the leader epochs of the first and the last complete batch of raw, false where there is none that has one.
