@@ -1,0 +1,193 @@
+package assignor
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/tandem-kafka/tandem/keyrange"
+	"pgregory.net/rapid"
+)
+
+// group plays generations of members that work on what they were assigned.
+type group struct {
+	world
+	t          *rapid.T
+	generation int32
+	eager      map[string]bool
+	has        map[string]Ranges // by member id: what it is working on now
+	since      map[string]int32  // the generation in which it was assigned that
+	before     map[string]Ranges // of eager members: what they had before they let go of it
+	away       []Member          // members that the coordinator took for dead, and that do not know it
+}
+
+// rebalance is one generation. Those of absent do not learn of their assignment and go on with what they have. It reports
+// whether everybody has its target.
+func (g *group) rebalance(absent map[string]bool) (settled bool) {
+	t := g.t
+	g.generation++
+	g.in.Generation = g.generation
+	for i := range g.in.Members {
+		m := &g.in.Members[i]
+		m.Owned, m.Generation, m.Holds = g.has[m.ID], g.generationOf(m.ID), true
+		if g.eager[m.ID] {
+			if g.has[m.ID] != nil {
+				g.before[m.ID], g.has[m.ID] = g.has[m.ID], nil
+			}
+			m.Owned, m.Holds = g.before[m.ID], false
+		}
+	}
+	out := Assign(g.in)
+	checkTarget(t, g.in, out)
+	g.in.Last = nil
+	if rapid.IntRange(0, 3).Draw(t, "leader stays") > 0 {
+		g.in.Last = out.Target
+	}
+	order := rapid.Permutation(g.in.Members).Draw(t, "order")
+	settled = !out.Waiting
+	for _, m := range order {
+		if absent[m.ID] {
+			settled = false
+			continue
+		}
+		now := out.Assigned[m.ID]
+		if lost := g.has[m.ID].Minus(now); len(lost) > 0 {
+			settled = false
+			g.has[m.ID] = g.has[m.ID].Minus(lost)
+		}
+		g.takes(m.ID, now.Minus(g.has[m.ID]))
+		g.has[m.ID], g.since[m.ID] = now, g.generation
+	}
+	return settled
+}
+
+func (g *group) generationOf(id string) int32 {
+	if since, ok := g.since[id]; ok {
+		return since
+	}
+	return -1
+}
+
+// takes checks that nobody else works on what a member begins to work on.
+func (g *group) takes(id string, gained Ranges) {
+	for _, other := range g.in.Members {
+		if other.ID == id {
+			continue
+		}
+		for topic, partitions := range gained {
+			for p := range partitions {
+				if both := keyrange.AppendIntersect(nil, gained.Set(topic, p), g.has[other.ID].Set(topic, p)); len(both) > 0 {
+					g.t.Fatalf("generation %d: %s begins to work on %v of %s/%d, and %s still does", g.generation, id, both, topic, p, other.ID)
+				}
+			}
+		}
+	}
+}
+
+func (g *group) event() {
+	t := g.t
+	switch rapid.IntRange(0, 6).Draw(t, "what") {
+	case 0: // a member goes away without knowing it
+		if len(g.in.Members) > 1 {
+			i := rapid.IntRange(0, len(g.in.Members)-1).Draw(t, "goes")
+			g.away = append(g.away, g.in.Members[i])
+			g.in.Members = slices.Delete(slices.Clone(g.in.Members), i, i+1)
+		}
+	case 1: // and comes back with what it had then
+		if len(g.away) > 0 {
+			g.in.Members = append(g.in.Members, g.away[0])
+			g.away = g.away[1:]
+		}
+	case 2: // the coordinator forgets the group
+		if rapid.IntRange(0, 4).Draw(t, "forgets") == 0 {
+			g.generation = 0
+		}
+	default:
+		g.change(t)
+	}
+	for _, m := range g.in.Members {
+		if _, ok := g.eager[m.ID]; !ok {
+			g.eager[m.ID] = rapid.IntRange(0, 4).Draw(t, "eager") == 0
+		}
+	}
+}
+
+// No position ever has two members that work on it, whatever happens, and when nothing happens any more the group comes to rest
+// in the generation after the next: some let go of something, others get it.
+func TestNeverTwoOwnersAtOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := &group{world: *drawWorld(t), t: t, eager: map[string]bool{}, has: map[string]Ranges{}, since: map[string]int32{}, before: map[string]Ranges{}}
+		for range 8 {
+			for range rapid.IntRange(0, 2).Draw(t, "events") {
+				g.event()
+			}
+			absent := map[string]bool{}
+			for _, m := range g.in.Members {
+				absent[m.ID] = rapid.IntRange(0, 7).Draw(t, "absent") == 0
+			}
+			g.rebalance(absent)
+		}
+		g.rebalance(nil)
+		if !g.rebalance(nil) {
+			t.Fatalf("nothing happens, and something still moves in the second generation")
+		}
+	})
+}
+
+func TestMovesTakeTwoGenerations(t *testing.T) {
+	in := input(sharers(3, "t"), map[string]Topic{"t": sharedTopic(1)})
+	in.Generation = 1
+	first := Assign(in) // a third each
+	in.Members = append(keep(in.Members, first, 1, true), Member{ID: "N", Topics: []string{"t"}, Share: true, Version: 1, Generation: -1, Holds: true})
+	in.Generation, in.Last = 2, first.Target
+	second := Assign(in)
+	checkTarget(t, in, second)
+	if !second.Waiting || len(second.Assigned["N"]) != 0 || !reflect.DeepEqual(second.Notes["N"], []Note{{Code: NoteWaiting}}) {
+		t.Errorf("N has %v and is told %v: the others still hold its share", second.Assigned["N"], second.Notes["N"])
+	}
+	for _, id := range []string{"M1", "M2", "M3"} {
+		if n := second.Assigned[id].Set("t", 0).Len(); n != axis/4 {
+			t.Errorf("%s keeps %d positions, want a quarter", id, n)
+		}
+		if lost := second.Assigned[id].Minus(first.Assigned[id]); len(lost) > 0 {
+			t.Errorf("%s gets %v in the generation in which others lose it", id, lost)
+		}
+	}
+	in.Members = keep(in.Members, second, 2, true)
+	in.Generation, in.Last = 3, second.Target
+	third := Assign(in)
+	if third.Waiting || third.Assigned["N"].Set("t", 0).Len() != axis/4 {
+		t.Errorf("N has %v in the end, waiting %v", third.Assigned["N"], third.Waiting)
+	}
+}
+
+func TestTheLatestGenerationWins(t *testing.T) {
+	half := func(i int) Ranges {
+		return Ranges{"t": {0: keyrange.Set{{First: uint32(i) << 31, Last: uint32(i)<<31 + (1<<31 - 1)}}}}
+	}
+	claim := func(id string, owned Ranges, generation int32) Member {
+		return Member{ID: id, Topics: []string{"t"}, Share: true, Version: 1, Owned: owned, Generation: generation, Holds: true}
+	}
+	for name, c := range map[string]struct {
+		members []Member
+		want    string
+	}{
+		"one that was away":            {[]Member{claim("A", half(0), 4), claim("B", half(0), 8), claim("C", half(1), 8)}, "B:0[0/3] C:0[2/3]"},
+		"from an earlier life":         {[]Member{claim("A", half(0), 57), claim("B", half(0), 8), claim("C", half(1), 8)}, "B:0[0/3] C:0[2/3]"},
+		"two of one generation":        {[]Member{claim("A", half(0), 8), claim("B", half(0), 8), claim("C", half(1), 8)}, "A:0[0/3] C:0[2/3]"},
+		"of an unknown generation":     {[]Member{claim("A", half(0), -1), claim("B", half(0), 0), claim("C", half(1), 0)}, "B:0[0/3] C:0[2/3]"},
+		"nobody else claims it":        {[]Member{claim("A", half(0), 2), claim("B", nil, 8), claim("C", half(1), 8)}, "A:0[0/3] C:0[2/3]"},
+		"a partition that is not":      {[]Member{claim("A", Ranges{"t": {-1: nil, 7: nil}, "u": {0: nil}}, 8), claim("B", half(0), 8), claim("C", half(1), 8)}, "B:0[0/3] C:0[2/3]"},
+		"ranges that are out of order": {[]Member{claim("A", Ranges{"t": {0: keyrange.Set{{First: 9, Last: 8}}}}, 8), claim("B", half(0), 8), claim("C", half(1), 8)}, "B:0[0/3] C:0[2/3]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := input(c.members, map[string]Topic{"t": sharedTopic(1)})
+			in.Generation = 9
+			out := Assign(in)
+			checkTarget(t, in, out)
+			if got := show("t", out.Assigned); got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
+	}
+}
