@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -17,6 +18,10 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tandem-kafka/tandem/internal/config"
+	"github.com/tandem-kafka/tandem/internal/gateway"
+	"github.com/tandem-kafka/tandem/internal/upstream"
 )
 
 // run runs a command line to its end.
@@ -306,6 +311,21 @@ func TestViewsOfTheFile(t *testing.T) {
 	startServing(t, "--config", path)
 	if code, stdout, stderr := run(t, "view", "list", "--config", path); code != 0 || !strings.Contains(stdout, "orders-wide  orders  16") {
 		t.Errorf("view list with the gateway's file: %d %q %q", code, stdout, stderr)
+	}
+}
+
+func TestSettingsOfTopicsReachTheGateway(t *testing.T) {
+	c, err := config.Parse([]byte("key.range.fetch.enable: false\ntopics: {orders: {key.range.fetch.enable: true, key.range.hashing.load: key}, plain: {}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := gatewayConfig(c, upstream.Config{}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	orders, plain := g.Topics["orders"], g.Topics["plain"]
+	if !g.IndividualCommits || g.KeyRangeFetch || orders.KeyRangeFetch == nil || !*orders.KeyRangeFetch || orders.HashingLoad != gateway.LoadKey || plain != (gateway.TopicConfig{}) {
+		t.Errorf("%+v", g)
 	}
 }
 

@@ -109,15 +109,22 @@ func gatewayConfig(c config.Config, up upstream.Config, log *slog.Logger) (gatew
 	for name, v := range c.Views.Named {
 		views[name] = gateway.ViewConfig{Source: v.Source, Partitions: v.Partitions}
 	}
+	topics := make(map[string]gateway.TopicConfig, len(c.Topics))
+	for name, t := range c.Topics {
+		topics[name] = gateway.TopicConfig{KeyRangeFetch: t.KeyRangeFetch, HashingLoad: gateway.HashingLoad(t.HashingLoad)}
+	}
 	return gateway.Config{
-		Upstream:      up,
-		Listen:        c.Listen,
-		Advertise:     c.Advertise,
-		TLS:           serverTLS,
-		AutoCreate:    c.Views.AutoCreate,
-		AutoCreateMax: c.Views.AutoCreateMax,
-		Views:         views,
-		Compression:   codec,
+		Upstream:          up,
+		Listen:            c.Listen,
+		Advertise:         c.Advertise,
+		TLS:               serverTLS,
+		AutoCreate:        c.Views.AutoCreate,
+		AutoCreateMax:     c.Views.AutoCreateMax,
+		Views:             views,
+		Compression:       codec,
+		IndividualCommits: c.IndividualCommits,
+		KeyRangeFetch:     c.KeyRangeFetch,
+		Topics:            topics,
 		Limits: gateway.Limits{
 			FrameBytes:    c.Limits.MaxRequestBytes,
 			Idle:          time.Duration(c.Limits.MaxIdleMs) * time.Millisecond,

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"github.com/tandem-kafka/tandem/internal/wire"
+	"github.com/tandem-kafka/tandem/tandemmsg"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -10,9 +11,9 @@ import (
 // The request passes as bytes; from v3 on it names the client's software. The
 // response is narrowed to the APIs and versions that the gateway lets through:
 // an unknown version could hold a broker address that leads a client past the
-// gateway. A version the gateway does not know is answered as a broker answers
-// it: UNSUPPORTED_VERSION with a version 0 body that names the range of
-// ApiVersions itself (KIP-511).
+// gateway. Tandem's features that are on are listed as supported. A version the
+// gateway does not know is answered as a broker answers it: UNSUPPORTED_VERSION
+// with a version 0 body that names the range of ApiVersions itself (KIP-511).
 func (c *conn) apiVersions(h wire.Header, size int) error {
 	if limit, _ := wire.MaxVersion(wire.APIVersions); h.Version > limit {
 		if _, err := c.content(size); err != nil {
@@ -39,10 +40,10 @@ func (c *conn) apiVersions(h wire.Header, size int) error {
 	if s := req.(*kmsg.ApiVersionsRequest).ClientSoftwareName; s != "" {
 		c.software = s
 	}
-	return c.request(h, frameOf(content), pending{rewrite: narrowVersions})
+	return c.request(h, frameOf(content), pending{rewrite: c.gw.narrowVersions})
 }
 
-func narrowVersions(resp kmsg.Response) {
+func (g *Gateway) narrowVersions(resp kmsg.Response) {
 	r := resp.(*kmsg.ApiVersionsResponse)
 	kept := r.ApiKeys[:0]
 	for _, k := range r.ApiKeys {
@@ -52,4 +53,5 @@ func narrowVersions(resp kmsg.Response) {
 		}
 	}
 	r.ApiKeys = kept
+	tandemmsg.SetFeatures(r, g.cfg.features())
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tandem-kafka/tandem/internal/split"
 	"github.com/tandem-kafka/tandem/internal/upstream"
+	"github.com/tandem-kafka/tandem/tandemmsg"
 )
 
 // Config is everything a gateway is told.
@@ -29,6 +30,12 @@ type Config struct {
 	Views map[string]ViewConfig
 	// Compression of the batches that views send; default none.
 	Compression split.Codec
+	// IndividualCommits lets groups commit offset ranges: individual.commit.enable.
+	IndividualCommits bool
+	// KeyRangeFetch lets consumers fetch key ranges of topics that Topics says nothing else of: key.range.fetch.enable.
+	KeyRangeFetch bool
+	// Topics are the topics with settings of their own.
+	Topics map[string]TopicConfig
 	// Limits; zero values get their defaults.
 	Limits Limits
 	Log    *slog.Logger
@@ -40,18 +47,65 @@ type ViewConfig struct {
 	Partitions int32
 }
 
+// TopicConfig is what holds for one topic that stores records. Views have no
+// such settings.
+type TopicConfig struct {
+	KeyRangeFetch *bool       // key.range.fetch.enable; nil: Config.KeyRangeFetch
+	HashingLoad   HashingLoad // key.range.hashing.load; empty: LoadMessage
+}
+
+// HashingLoad is what stays in memory of records that were searched for a key
+// range.
+type HashingLoad string
+
+// Values of key.range.hashing.load.
+const (
+	LoadMessage HashingLoad = "message" // the records
+	LoadKey     HashingLoad = "key"     // their offsets and key positions; values are read again on demand
+)
+
+// keyRangeFetch reports whether key ranges of a topic may be fetched.
+func (c *Config) keyRangeFetch(topic string) bool {
+	if t := c.Topics[topic]; t.KeyRangeFetch != nil {
+		return *t.KeyRangeFetch
+	}
+	return c.KeyRangeFetch
+}
+
+// hashingLoad is what to keep of a topic's records.
+func (c *Config) hashingLoad(topic string) HashingLoad {
+	if t := c.Topics[topic]; t.HashingLoad != "" {
+		return t.HashingLoad
+	}
+	return LoadMessage
+}
+
+// features are what ApiVersions says of this gateway. Fetching key ranges is on
+// where any topic may allow it.
+func (c *Config) features() tandemmsg.Features {
+	f := tandemmsg.Features{IndividualCommit: c.IndividualCommits, KeyRangeFetch: c.KeyRangeFetch}
+	for _, t := range c.Topics {
+		f.KeyRangeFetch = f.KeyRangeFetch || t.KeyRangeFetch != nil && *t.KeyRangeFetch
+	}
+	return f
+}
+
+// defaultCacheBytes is Limits.CacheBytes where nothing is said.
+const defaultCacheBytes = 128 << 20
+
 // Limits bound what clients can make the gateway do.
 type Limits struct {
-	FrameBytes     int           // largest request; default 104857600, Kafka's socket.request.max.bytes
-	Idle           time.Duration // a connection without requests is closed; default 10 min, Kafka's connections.max.idle.ms
-	Connections    int           // at most this many clients; default 0: no limit
-	CacheBytes     int64         // max.bytes.key.range.hashing; default 128 MiB
-	Authorization  time.Duration // how long a connection's right to READ a source is trusted; default 30 s
-	Drain          time.Duration // how long Shutdown waits for requests under way; default 10 s
-	RefreshTopics  time.Duration // how often sources are looked at for growth; default 2 s
-	HoldImpossible time.Duration // how long the answer to an impossible view name is held back; default 200 ms
-	RefreshRows    time.Duration // how old the picture of a group's rows may be when a commit is planned; default 5 s
-	RenewRows      time.Duration // how old a source row may get before a commit renews it; default 1 h
+	FrameBytes       int           // largest request; default 104857600, Kafka's socket.request.max.bytes
+	Idle             time.Duration // a connection without requests is closed; default 10 min, Kafka's connections.max.idle.ms
+	Connections      int           // at most this many clients; default 0: no limit
+	CacheBytes       int64         // max.bytes.key.range.hashing; default 128 MiB
+	Authorization    time.Duration // how long a connection's right to READ a source is trusted; default 30 s
+	Drain            time.Duration // how long Shutdown waits for requests under way; default 10 s
+	RefreshTopics    time.Duration // how often sources are looked at for growth; default 2 s
+	HoldImpossible   time.Duration // how long the answer to an impossible view name is held back; default 200 ms
+	IndividualRanges int           // most offset ranges of individual commits above the stable offset of a partition; default 2,000,000
+	RefreshRows      time.Duration // how old the picture of a group's rows may be when a commit is planned; default 5 s
+	RenewRows        time.Duration // how old a source row may get before a commit renews it; default 1 h
 }
 
 func (l *Limits) defaults() {
@@ -64,13 +118,16 @@ func (l *Limits) defaults() {
 		l.FrameBytes = 100 << 20
 	}
 	if l.CacheBytes == 0 {
-		l.CacheBytes = 128 << 20
+		l.CacheBytes = defaultCacheBytes
 	}
 	def(&l.Idle, 10*time.Minute)
 	def(&l.Authorization, 30*time.Second)
 	def(&l.Drain, 10*time.Second)
 	def(&l.RefreshTopics, 2*time.Second)
 	def(&l.HoldImpossible, 200*time.Millisecond)
+	if l.IndividualRanges == 0 {
+		l.IndividualRanges = 2_000_000
+	}
 	def(&l.RefreshRows, 5*time.Second)
 	def(&l.RenewRows, time.Hour)
 }

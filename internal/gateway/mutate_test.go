@@ -124,6 +124,19 @@ func filled(key, version int16, v *View) kmsg.Request {
 		}
 		req.Version = version
 		return req
+	case wire.DescribeConfigs:
+		req := describe(topicResource, "orders", []string{"retention.ms", configKeyRangeFetch})
+		req.Resources = append(req.Resources, describe(brokerResource, "0", nil).Resources...)
+		req.Version = version
+		return req
+	case wire.IncrementalAlterConfigs:
+		req := incremental("orders", configKeyRangeFetch, kmsg.IncrementalAlterConfigOpSet, "false")
+		req.Version = version
+		return req
+	case wire.AlterConfigs:
+		req := reset("orders", configKeyRangeFetch, "false")
+		req.Version = version
+		return req
 	}
 	req := kmsg.RequestForKey(key)
 	req.SetVersion(version)

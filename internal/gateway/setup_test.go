@@ -94,6 +94,21 @@ func (w *world) topic(name string, partitions int32) {
 	}
 }
 
+// config is the value of a topic's config.
+func (w *world) config(topic, name string) string {
+	w.t.Helper()
+	rs, err := w.admin.DescribeTopicConfigs(w.t.Context(), topic)
+	if err != nil || len(rs) != 1 || rs[0].Err != nil {
+		w.t.Fatalf("configs of %s: %+v, %v", topic, rs, err)
+	}
+	for _, k := range rs[0].Configs {
+		if k.Key == name {
+			return k.MaybeValue()
+		}
+	}
+	return ""
+}
+
 // produce writes n keyed records to a topic through the gateway.
 func (w *world) produce(topic string, n int) {
 	w.t.Helper()

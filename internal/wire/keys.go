@@ -21,6 +21,7 @@ const (
 	OffsetForLeaderEpoch    int16 = 23
 	AddPartitionsToTxn      int16 = 24
 	TxnOffsetCommit         int16 = 28
+	DescribeConfigs         int16 = 32
 	AlterConfigs            int16 = 33
 	CreatePartitions        int16 = 37
 	IncrementalAlterConfigs int16 = 44
