@@ -40,22 +40,25 @@ type layout struct {
 func (f *Facts) Create(ctx context.Context) (icommit.Topic, error) {
 	for {
 		t, ok, err := f.Topic(ctx)
-		if ok || err != nil && !errors.Is(err, kerr.LeaderNotAvailable) {
-			return t, err
+		if ok {
+			return t, nil
 		}
 		if err == nil {
-			l, err := f.layout(ctx)
-			if err == nil {
+			var l layout
+			if l, err = f.layout(ctx); err == nil {
 				err = f.create(ctx, l)
 			}
-			if err != nil {
-				return t, fmt.Errorf("creating %s: %w", icommit.TopicName, err)
-			}
 		}
-		// It is there, but the broker that is asked may not know yet.
+		if err != nil && !kerr.IsRetriable(err) {
+			return t, fmt.Errorf("creating %s: %w", icommit.TopicName, err)
+		}
+		// It, or the offsets topic, was just made, and a broker does not know yet.
 		select {
 		case <-ctx.Done():
-			return t, fmt.Errorf("creating %s: %w", icommit.TopicName, ctx.Err())
+			if err == nil {
+				err = ctx.Err()
+			}
+			return t, fmt.Errorf("creating %s: %w", icommit.TopicName, err)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
@@ -102,16 +105,19 @@ func (f *Facts) layout(ctx context.Context) (layout, error) {
 		l.replication = max(l.replication, int16(len(p.Replicas)))
 	}
 	l.replication = min(l.replication, live) // counts only without the assignment
+	var settings kadm.ResourceConfig
 	described, err := c.admin.DescribeTopicConfigs(ctx, offsetsTopic)
-	if err != nil {
-		return l, fmt.Errorf("settings of %s: %w", offsetsTopic, err)
+	if err == nil {
+		settings, err = described.On(offsetsTopic, nil)
 	}
-	settings, err := described.On(offsetsTopic, nil)
 	if err == nil {
 		err = settings.Err
 	}
+	if errors.Is(err, kerr.TopicAuthorizationFailed) {
+		err = fmt.Errorf("%w: give the gateway's user DESCRIBE and DESCRIBE_CONFIGS on it", err)
+	}
 	if err != nil {
-		return l, fmt.Errorf("settings of %s: %w: the gateway's user needs DESCRIBE_CONFIGS on it", offsetsTopic, err)
+		return l, fmt.Errorf("settings of %s: %w", offsetsTopic, err)
 	}
 	for _, k := range settings.Configs {
 		if k.Value != nil && slices.Contains(copied, k.Key) {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -157,6 +158,29 @@ func TestFactsTopicWaitsForTheOffsetsTopic(t *testing.T) {
 	})
 	if topic := create(t, newFacts(t, c)); topic.Partitions != 5 {
 		t.Errorf("%+v", topic)
+	}
+}
+
+// A broker that is asked for the offsets topic's settings may not have heard of it yet.
+func TestFactsTopicOfAnOffsetsTopicThatIsNew(t *testing.T) {
+	c := newCluster(t)
+	if _, err := c.user.CreateTopic(t.Context(), 5, 1, nil, offsetsTopic); err != nil {
+		t.Fatal(err)
+	}
+	behind := c.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeConfigs}, Resource: offsetsTopic, Err: kerr.UnknownTopicOrPartition, Count: 2})
+	if topic := create(t, newFacts(t, c)); topic.Partitions != 5 || behind.Hits() != 2 {
+		t.Errorf("%+v, asked %d times", topic, behind.Hits())
+	}
+}
+
+func TestFactsTopicNeedsTheOffsetsTopicsSettings(t *testing.T) {
+	c := newCluster(t)
+	if _, err := c.user.CreateTopic(t.Context(), 5, 1, nil, offsetsTopic); err != nil {
+		t.Fatal(err)
+	}
+	c.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeConfigs}, Resource: offsetsTopic, Err: kerr.TopicAuthorizationFailed, Count: -1})
+	if _, err := newFacts(t, c).Create(t.Context()); !errors.Is(err, kerr.TopicAuthorizationFailed) || !strings.Contains(err.Error(), "DESCRIBE_CONFIGS") {
+		t.Errorf("%v", err)
 	}
 }
 
