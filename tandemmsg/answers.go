@@ -23,7 +23,7 @@ type KeyRangeOffsets struct {
 
 // CommittedRangeOffsets returns what a group has committed of a partition above the plain offset of the answer, the stable
 // offset: its key ranges are sorted and disjoint. How many there are is bounded by the size of the answer alone. Servers send
-// it for topics that were asked for with KeyRanges.
+// it for topics that were asked for with KeyRanges, and beside it the KeyAxisBase of its key ranges.
 func CommittedRangeOffsets[P OffsetFetchPartition](p P) ([]KeyRangeOffsets, error) {
 	b, ok := find(tagsOf(p), TagCommittedRangeOffsets)
 	if !ok {

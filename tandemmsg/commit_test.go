@@ -11,9 +11,10 @@ import (
 
 func TestTextsTravelAsCommits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		want := Commit{Keys: drawKeys(t, 0), Offsets: drawOffsets(t, 1), Watermark: -1}
+		want := Commit{Keys: drawKeys(t, 0), Base: drawBase(t), Offsets: drawOffsets(t, 1), Watermark: -1}
 		p := kmsg.NewTxnOffsetCommitRequestTopicPartition()
 		must(t, SetKeyRanges(&p, drawKeys(t, 0))) // has to go
+		must(t, SetKeyAxisBase(&p, drawBase(t)))  // and so has this
 		must(t, WriteCommitText(&p, want))
 		got, ok, err := ReadCommit(&p)
 		if err != nil || !ok || !sameCommit(got, want) || p.UnknownTags.Len() != 0 || p.Offset != -1 {
@@ -26,7 +27,11 @@ func TestTextsTravelAsCommits(t *testing.T) {
 }
 
 func TestTheTextIsTheDocumentedOne(t *testing.T) {
-	c := Commit{Keys: keyrange.Set{{First: 0, Last: 2147483647}}, Offsets: []OffsetRange{{45, 47}, {50, 50}}, Watermark: -1}
+	c := Commit{Keys: keyrange.Set{{First: 0, Last: 2147483647}}, Base: 4, Offsets: []OffsetRange{{45, 47}, {50, 50}}, Watermark: -1}
+	if text, err := c.Text(); err != nil || text != "ranges=45-47,50-50 keys=0-2147483647 base=4" {
+		t.Errorf("%q, %v", text, err)
+	}
+	c.Base = 0
 	if text, err := c.Text(); err != nil || text != "ranges=45-47,50-50 keys=0-2147483647" {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -73,15 +78,28 @@ func TestTextsAreToldApart(t *testing.T) {
 		"ranges=" + strings.Repeat(",", 60_000):        {"60001 ranges, at most 60000", foreign},
 		"ranges=1-1 keys=" + strings.Repeat(",", 5):    {`keys[0]: "" is not of the form`, foreign},
 		"ranges=1-1 keys=" + strings.Repeat(",", 1024): {"keys: 1025 ranges, at most 1024", foreign},
-		"":                      {foreign, foreign},
-		"ranges":                {foreign, foreign},
-		"Ranges=45-47":          {foreign, foreign},
-		" ranges=45-47":         {foreign, foreign},
-		"keys=0-1":              {foreign, foreign},
-		"tandem:1:3:45":         {foreign, foreign},
-		"AgAAAYtkq0jwAAAAAA==":  {foreign, foreign}, // as Kafka Streams'
-		"host-7|ranges=45-47":   {foreign, foreign},
-		"\x00\xff ranges=45-47": {foreign, foreign},
+		"ranges=45-47 keys=0-9 base=4":                 {commit, plain},
+		"ranges=45-47 base=2147483647":                 {commit, plain},
+		"ranges=45-47 base=0":                          {`base: "0" is no number from 1 to 2147483647`, foreign},
+		"ranges=45-47 base=2147483648":                 {`base: "2147483648" is no number`, foreign},
+		"ranges=45-47 base=4294967297":                 {`base: "4294967297" is no number`, foreign},
+		"ranges=45-47 base=-4":                         {`base: "-4" is no number`, foreign},
+		"ranges=45-47 base=04":                         {`base: "04" is no number`, foreign},
+		"ranges=45-47 base=":                           {`base: "" is no number`, foreign},
+		"ranges=45-47 base=4 ":                         {`base: "4 " is no number`, foreign},
+		"ranges=45-47 base=4 base=4":                   {`base: "4 base=4" is no number`, foreign},
+		"ranges=45-47 base=4 keys=0-9":                 {`base: "4 keys=0-9" is no number`, foreign},
+		"ranges=45-47 keys= base=4":                    {"keys: the list is empty", foreign},
+		"ranges= base=4":                               {"ranges: the list is empty", foreign},
+		"":                                             {foreign, foreign},
+		"ranges":                                       {foreign, foreign},
+		"Ranges=45-47":                                 {foreign, foreign},
+		" ranges=45-47":                                {foreign, foreign},
+		"keys=0-1":                                     {foreign, foreign},
+		"tandem:1:3:45":                                {foreign, foreign},
+		"AgAAAYtkq0jwAAAAAA==":                         {foreign, foreign}, // as Kafka Streams'
+		"host-7|ranges=45-47":                          {foreign, foreign},
+		"\x00\xff ranges=45-47":                        {foreign, foreign},
 	} {
 		for i, offset := range []int64{-1, 7} {
 			p := kmsg.NewOffsetCommitRequestTopicPartition()
@@ -110,6 +128,36 @@ func TestTagsComeBeforeTexts(t *testing.T) {
 	must(t, WriteCommit(&p, Commit{Offsets: []OffsetRange{{1, 2}}, Watermark: -1}))
 	p.Metadata = kmsg.StringPtr("ranges=8-9")
 	if c, ok, err := ReadCommit(&p); !ok || err != nil || c.Offsets[0] != (OffsetRange{1, 2}) {
+		t.Errorf("%+v, %v, %v", c, ok, err)
+	}
+}
+
+// A base that would not count for the key ranges of the text is not passed over in silence: offsets of other keys would be done.
+func TestABaseBesideATextIsAnError(t *testing.T) {
+	for text, want := range map[string]string{
+		"ranges=8-9 keys=0-5":        "KeyAxisBase: it is beside a text",
+		"ranges=8-9 keys=0-5 base=4": "KeyAxisBase: it is beside a text",
+		"host-7":                     "",
+	} {
+		p := kmsg.NewOffsetCommitRequestTopicPartition()
+		p.Offset, p.Metadata = -1, &text
+		must(t, SetKeyAxisBase(&p, 4))
+		if _, ok, err := ReadCommit(&p); ok || want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v, %v, want %q", text, ok, err, want)
+		}
+	}
+}
+
+// A base alone says nothing; one that is malformed is an error all the same.
+func TestABaseAloneIsNoIndividualCommit(t *testing.T) {
+	p := kmsg.NewTxnOffsetCommitRequestTopicPartition()
+	p.Offset = 42
+	must(t, SetKeyAxisBase(&p, 4))
+	if c, ok, err := ReadCommit(&p); ok || err != nil {
+		t.Errorf("%+v, %v, %v", c, ok, err)
+	}
+	p.UnknownTags.Set(TagKeyAxisBase, []byte{4})
+	if c, ok, err := ReadCommit(&p); ok || err == nil {
 		t.Errorf("%+v, %v, %v", c, ok, err)
 	}
 }
@@ -154,14 +202,16 @@ func topicOf(name string, commits ...Commit) kmsg.OffsetCommitRequestTopic {
 		p := kmsg.NewOffsetCommitRequestTopicPartition()
 		p.Partition, p.Offset = int32(10+i), c.Watermark
 		p.UnknownTags.Set(1, nil)
-		replace(&p.UnknownTags, TagOffsetRanges, encodeOffsetRanges(c.Offsets)) // as it is, valid or not
+		replace(&p.UnknownTags, TagKeyRanges, encodeKeyRanges(c.Keys)) // as it is, valid or not
+		replace(&p.UnknownTags, TagKeyAxisBase, encodeBase(c.Base))
+		replace(&p.UnknownTags, TagOffsetRanges, encodeOffsetRanges(c.Offsets))
 		topic.Partitions = append(topic.Partitions, p)
 	}
 	return topic
 }
 
 func TestCommitsOfARequestAreFound(t *testing.T) {
-	plain, ranges := Commit{Watermark: 5}, Commit{Offsets: []OffsetRange{{1, 2}}, Watermark: -1}
+	plain, ranges := Commit{Watermark: 5}, Commit{Keys: lowerHalf, Base: 4, Offsets: []OffsetRange{{1, 2}}, Watermark: -1}
 	got, err := ReadCommits(commitsOf(topicOf("a", plain, plain), topicOf("b"), topicOf("c", plain, ranges)))
 	if err != nil || len(got) != 1 || got[0].Topic != 2 || got[0].Partition != 1 || !sameCommit(got[0].Commit, ranges) {
 		t.Errorf("%+v, %v", got, err)
@@ -198,5 +248,42 @@ func TestErrorsOfARequestNameThePlace(t *testing.T) {
 	}
 	if got, err := ReadCommits(commitsOf(topicOf("x", half, half))); err != nil || len(got) != 2 {
 		t.Errorf("60,000 in two partitions: %v", err)
+	}
+}
+
+// manyKeys are n key ranges.
+func manyKeys(n int) (set keyrange.Set) {
+	for i := range uint32(n) {
+		set = append(set, keyrange.Range{First: 2 * i, Last: 2 * i})
+	}
+	return set
+}
+
+// Key ranges times offset ranges is what a server has to store: few bytes must not say much.
+func TestFactsOfARequestAreBounded(t *testing.T) {
+	facts := func(keys, offsets int) Commit {
+		if offsets == 0 {
+			return Commit{Keys: manyKeys(keys), Watermark: 9}
+		}
+		return Commit{Keys: manyKeys(keys), Offsets: sixtyThousand()[:offsets], Watermark: -1}
+	}
+	plain := Commit{Watermark: 5}
+	for name, c := range map[string]struct {
+		req  *kmsg.OffsetCommitRequest
+		want string // of the error
+	}{
+		"one partition":     {commitsOf(topicOf("x", facts(1000, 200))), ""},
+		"one more":          {commitsOf(topicOf("x", facts(1000, 200)), topicOf("y", plain, facts(1, 0))), `topic "y", partition 11: with its 1 key ranges of 1 offset ranges each the request says more than 200000 facts`},
+		"the most of both":  {commitsOf(topicOf("x", facts(1024, 60_000))), `topic "x", partition 10: with its 1024 key ranges of 60000 offset ranges each`},
+		"plain ones":        {commitsOf(topicOf("x", facts(1000, 200), plain, plain)), ""},
+		"no key ranges":     {commitsOf(topicOf("x", facts(1000, 199), facts(0, 1000))), ""},
+		"one more of these": {commitsOf(topicOf("x", facts(1000, 199), facts(0, 1001))), `partition 11: with its 1 key ranges of 1001`},
+		"watermarks":        {commitsOf(topicOf("x", facts(1000, 199), facts(500, 0), facts(500, 0))), ""},
+		"one more of those": {commitsOf(topicOf("x", facts(1000, 199), facts(500, 0), facts(501, 0))), `partition 12: with its 501 key ranges of 1`},
+	} {
+		got, err := ReadCommits(c.req)
+		if c.want == "" && (err != nil || len(got) == 0) || c.want != "" && (got != nil || err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %d, %v, want %q", name, len(got), err, c.want)
+		}
 	}
 }

@@ -10,10 +10,11 @@
 //	OffsetRanges           10001  OffsetCommit and TxnOffsetCommit request partitions
 //	CommittedRangeOffsets  10002  OffsetFetch response partitions
 //	ScannedOffset          10003  Fetch response partitions
+//	KeyAxisBase            10004  wherever KeyRanges or CommittedRangeOffsets may be
 //
-// 10004 (RangeLayoutEpoch) and 10010 to 10013 (GroupId, GenerationId, MemberId and SessionTimeout of a Fetch) are reserved.
+// 10010 to 10013 (GroupId, GenerationId, MemberId and SessionTimeout of a Fetch) are reserved.
 //
-// A tag that is absent and one with an empty array mean the same, as everywhere in Kafka, whose own encoders leave out a tagged
+// A tag that is absent and one with an empty array or a base of 0 mean the same, as everywhere in Kafka, whose own encoders leave out a tagged
 // field that has its default value. Setters therefore remove the tag when they are given nothing.
 //
 // An error of a getter means that the request is malformed; a server answers INVALID_REQUEST and changes nothing. It names the
@@ -26,12 +27,14 @@ const (
 	TagOffsetRanges          uint32 = 10001
 	TagCommittedRangeOffsets uint32 = 10002
 	TagScannedOffset         uint32 = 10003
+	TagKeyAxisBase           uint32 = 10004
 )
 
 // The limits.
 const (
 	MaxKeyRanges    = 1024      // in one list of key ranges
 	MaxOffsetRanges = 60_000    // in one OffsetCommit or TxnOffsetCommit request, all partitions together
+	MaxFacts        = 200_000   // in one such request: key ranges x offset ranges of each partition, none of either counting as one
 	MaxOffset       = 1<<63 - 2 // the last offset of an offset range, so that the offset after it is one too
 )
 

@@ -51,9 +51,12 @@ func drawCommitted(t *rapid.T) []KeyRangeOffsets {
 	return committed
 }
 
+// drawBase draws a base, or 0 for none.
+func drawBase(t *rapid.T) int32 { return rapid.Int32Min(0).Draw(t, "base") }
+
 func drawCommit(t *rapid.T) Commit {
 	if rapid.Bool().Draw(t, "watermark") {
-		return Commit{Keys: drawKeys(t, 1), Watermark: rapid.Int64Min(0).Draw(t, "watermark")}
+		return Commit{Keys: drawKeys(t, 1), Base: drawBase(t), Watermark: rapid.Int64Min(0).Draw(t, "watermark")}
 	}
-	return Commit{Keys: drawKeys(t, 0), Offsets: drawOffsets(t, 1), Watermark: -1}
+	return Commit{Keys: drawKeys(t, 0), Base: drawBase(t), Offsets: drawOffsets(t, 1), Watermark: -1}
 }

@@ -8,8 +8,8 @@ import (
 
 // The names of Tandem's features among the SupportedFeatures of an ApiVersions answer (v3+). Both have version 1.
 const (
-	FeatureIndividualCommit = "tandem.individual.commit" // OffsetRanges, the metadata text, KeyRanges in commits and OffsetFetch, CommittedRangeOffsets
-	FeatureKeyRangeFetch    = "tandem.key.range.fetch"   // KeyRanges in Fetch, ScannedOffset
+	FeatureIndividualCommit = "tandem.individual.commit" // OffsetRanges, the metadata text, KeyRanges and KeyAxisBase in commits and OffsetFetch, CommittedRangeOffsets
+	FeatureKeyRangeFetch    = "tandem.key.range.fetch"   // KeyRanges and KeyAxisBase in Fetch, ScannedOffset
 )
 
 const featureVersion = 1

@@ -30,6 +30,12 @@ func TestMalformedFieldsSayWhatIsWrong(t *testing.T) {
 		_, err := ScannedOffset(&p)
 		return err
 	}
+	base := func(b []byte) error {
+		req := kmsg.NewPtrFetchRequest()
+		req.UnknownTags.Set(TagKeyAxisBase, b)
+		_, err := KeyAxisBase(req)
+		return err
+	}
 	inner := func(list []byte) []byte { return append(array(1, 0, 9), list...) }
 	for _, c := range []struct {
 		name   string
@@ -72,6 +78,13 @@ func TestMalformedFieldsSayWhatIsWrong(t *testing.T) {
 		{"nothing", scanned, nil, "ScannedOffset: 0 bytes"},
 		{"too long", scanned, make([]byte, 9), "ScannedOffset: 9 bytes"},
 		{"negative", scanned, array(0, -2)[1:], "ScannedOffset: it is negative"},
+
+		{"nothing", base, nil, "KeyAxisBase: 0 bytes, an int32 has 4"},
+		{"too short", base, []byte{0, 0, 4}, "KeyAxisBase: 3 bytes"},
+		{"too long", base, []byte{0, 0, 0, 4, 0}, "KeyAxisBase: 5 bytes"},
+		{"an int64", base, array(0, 4)[1:], "KeyAxisBase: 8 bytes"},
+		{"negative", base, []byte{0xff, 0xff, 0xff, 0xff}, "KeyAxisBase: -1 is negative"},
+		{"least", base, []byte{0x80, 0, 0, 0}, "KeyAxisBase: -2147483648 is negative"},
 	} {
 		if err := c.decode(c.bytes); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
@@ -84,11 +97,15 @@ func TestEmptyMeansAbsent(t *testing.T) {
 	p := kmsg.NewOffsetCommitRequestTopicPartition()
 	p.UnknownTags.Set(TagKeyRanges, []byte{1})
 	p.UnknownTags.Set(TagOffsetRanges, []byte{1})
+	p.UnknownTags.Set(TagKeyAxisBase, make([]byte, 4))
 	if c, ok, err := ReadCommit(&p); ok || err != nil {
 		t.Errorf("%v, %v, %v", c, ok, err)
 	}
 	if k, err := KeyRanges(&p); k != nil || err != nil {
 		t.Errorf("%v, %v", k, err)
+	}
+	if base, err := KeyAxisBase(&p); base != 0 || err != nil {
+		t.Errorf("%d, %v", base, err)
 	}
 	q := kmsg.NewOffsetFetchResponseGroupTopicPartition()
 	q.UnknownTags.Set(TagCommittedRangeOffsets, []byte{1})
@@ -119,6 +136,10 @@ func TestSettersRemoveWithNothingAndLeaveOtherTags(t *testing.T) {
 	}
 	must(t, SetScannedOffset(&p, -1))
 	must(t, SetScannedOffset(&p, -1))
+	q := kmsg.OffsetFetchRequestTopic{UnknownTags: p.UnknownTags}
+	must(t, SetKeyAxisBase(&q, 4))
+	must(t, SetKeyAxisBase(&q, 0))
+	p.UnknownTags = q.UnknownTags
 	if v, _ := find(&p.UnknownTags, 99); p.UnknownTags.Len() != 1 || string(v) != "kept" {
 		t.Errorf("%d tags, %q", p.UnknownTags.Len(), v)
 	}
@@ -131,7 +152,7 @@ func TestSettersRefuseWhatIsNotValidAndChangeNothing(t *testing.T) {
 		tooManyKeys = append(tooManyKeys, keyrange.Range{First: i, Last: i})
 	}
 	p, q := kmsg.NewOffsetCommitRequestTopicPartition(), kmsg.NewOffsetFetchResponseGroupTopicPartition()
-	must(t, WriteCommit(&p, Commit{Keys: full, Offsets: []OffsetRange{{1, 2}}, Watermark: -1}))
+	must(t, WriteCommit(&p, Commit{Keys: full, Base: 4, Offsets: []OffsetRange{{1, 2}}, Watermark: -1}))
 	must(t, SetCommittedRangeOffsets(&q, []KeyRangeOffsets{{Keys: keyrange.Full}}))
 	before, beforeQ := p.UnknownTags.AppendEach(nil), q.UnknownTags.AppendEach(nil)
 	for name, err := range map[string]error{
@@ -148,6 +169,9 @@ func TestSettersRefuseWhatIsNotValidAndChangeNothing(t *testing.T) {
 		"committed keys":     SetCommittedRangeOffsets(&q, []KeyRangeOffsets{{Keys: keyrange.Full}, {Keys: keyrange.Full}}),
 		"committed offsets":  SetCommittedRangeOffsets(&q, []KeyRangeOffsets{{Keys: keyrange.Full, Offsets: []OffsetRange{{2, 1}}}}),
 		"scanned":            SetScannedOffset(new(kmsg.FetchResponseTopicPartition), -2),
+		"base":               SetKeyAxisBase(&p, -1),
+		"commit's base":      WriteCommit(&p, Commit{Keys: full, Base: -1, Watermark: 7}),
+		"base as text":       WriteCommitText(&p, Commit{Base: -1, Offsets: []OffsetRange{{1, 2}}, Watermark: -1}),
 		"offset without end": SetOffsetRanges(&p, []OffsetRange{{1, 1<<63 - 1}}),
 	} {
 		if err == nil {

@@ -15,6 +15,8 @@ func FuzzFields(f *testing.F) {
 	f.Add(append(array(2, 0, 9), append(array(1, 1, 2), append(array(0, 10, 19)[1:], array(0)...)...)...))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0x0f})
 	f.Add(make([]byte, 8))
+	f.Add([]byte{0, 0, 0, 4})
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		kept := bytes.Clone(b)
 		if set, err := decodeKeyRanges(b); err == nil {
@@ -44,6 +46,14 @@ func FuzzFields(f *testing.F) {
 		if offset, err := ScannedOffset(&p); err == nil {
 			must(t, SetScannedOffset(&p, offset))
 		}
+		var q kmsg.FetchRequestTopicPartition
+		q.UnknownTags.Set(TagKeyAxisBase, b)
+		if base, err := KeyAxisBase(&q); err == nil {
+			must(t, SetKeyAxisBase(&q, base))
+			if again, err := KeyAxisBase(&q); err != nil || again != base || base < 0 {
+				t.Errorf("% x: base %d became %d, %v", b, base, again, err)
+			}
+		}
 		if !bytes.Equal(b, kept) {
 			t.Error("the input was written to")
 		}
@@ -51,7 +61,7 @@ func FuzzFields(f *testing.F) {
 }
 
 func FuzzText(f *testing.F) {
-	for _, text := range []string{"ranges=45-47,50-50", "ranges=0-0 keys=0-2147483647,3000000000-4294967295", "ranges=", "ranges=1-1,,", "ranges=1-1 keys="} {
+	for _, text := range []string{"ranges=45-47,50-50", "ranges=0-0 keys=0-2147483647,3000000000-4294967295", "ranges=", "ranges=1-1,,", "ranges=1-1 keys=", "ranges=1-1 keys=0-9 base=4", "ranges=1-1 base=", "ranges=1-1 base=4 keys=0-9"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -73,9 +83,13 @@ func FuzzRequests(f *testing.F) {
 	req := commitsOf(topicOf("orders", Commit{Offsets: []OffsetRange{{45, 47}}, Watermark: -1}))
 	req.Version = 9
 	f.Add(int16(9), req.AppendTo(nil))
+	req = commitsOf(topicOf("orders", Commit{Keys: lowerHalf, Base: 4, Offsets: []OffsetRange{{45, 47}}, Watermark: -1}, Commit{Keys: lowerHalf, Base: -1, Watermark: 48}))
+	req.Version = 9
+	f.Add(int16(9), req.AppendTo(nil))
 	fetch := kmsg.NewPtrFetchRequest()
 	fetch.Version = 17
 	fetch.UnknownTags.Set(TagKeyRanges, array(1, 0, 9))
+	fetch.UnknownTags.Set(TagKeyAxisBase, []byte{0, 0, 0, 4})
 	f.Add(int16(17), fetch.AppendTo(nil))
 	f.Fuzz(func(t *testing.T, version int16, body []byte) {
 		read := func(m message) bool {
@@ -87,13 +101,14 @@ func FuzzRequests(f *testing.F) {
 		}
 		if req := kmsg.NewPtrOffsetCommitRequest(); read(req) {
 			commits, err := ReadCommits(req)
-			total := 0
+			total, facts := 0, 0
 			for _, c := range commits {
 				must(t, c.Validate())
 				total += len(c.Offsets)
+				facts += max(len(c.Keys), 1) * max(len(c.Offsets), 1)
 			}
-			if total > MaxOffsetRanges || err != nil && commits != nil {
-				t.Errorf("%d ranges, %v", total, err)
+			if total > MaxOffsetRanges || facts > MaxFacts || err != nil && commits != nil {
+				t.Errorf("%d ranges, %d facts, %v", total, facts, err)
 			}
 		}
 		if req := kmsg.NewPtrTxnOffsetCommitRequest(); read(req) {
@@ -101,9 +116,11 @@ func FuzzRequests(f *testing.F) {
 		}
 		if req := kmsg.NewPtrFetchRequest(); read(req) {
 			_, _ = KeyRanges(req)
+			_, _ = KeyAxisBase(req)
 			for ti := range req.Topics {
 				for pi := range req.Topics[ti].Partitions {
 					_, _ = KeyRanges(&req.Topics[ti].Partitions[pi])
+					_, _ = KeyAxisBase(&req.Topics[ti].Partitions[pi])
 				}
 			}
 		}
@@ -112,6 +129,7 @@ func FuzzRequests(f *testing.F) {
 				for ti := range resp.Groups[gi].Topics {
 					for pi := range resp.Groups[gi].Topics[ti].Partitions {
 						_, _ = CommittedRangeOffsets(&resp.Groups[gi].Topics[ti].Partitions[pi])
+						_, _ = KeyAxisBase(&resp.Groups[gi].Topics[ti].Partitions[pi])
 					}
 				}
 			}

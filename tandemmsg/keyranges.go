@@ -6,7 +6,7 @@ const keyRanges = "KeyRanges"
 
 // KeyRanges returns the key ranges that a struct is limited to: at most MaxKeyRanges, sorted, disjoint. None: the whole key
 // axis, except that a Fetch partition without key ranges has those of its request, and that an OffsetFetch topic without them
-// does not ask for CommittedRangeOffsets.
+// does not ask for CommittedRangeOffsets. What positions they are ranges of, KeyAxisBase says.
 func KeyRanges[T HasKeyRanges](of T) (keyrange.Set, error) {
 	b, ok := find(tagsOf(of), TagKeyRanges)
 	if !ok {

@@ -51,7 +51,7 @@ func TestAdditionsPassThroughAClient(t *testing.T) {
 		return resp, nil, true
 	})
 
-	want := Commit{Keys: keyrange.Set{keyrange.OfSlice(1, 2)}, Offsets: []OffsetRange{{45, 47}}, Watermark: -1}
+	want := Commit{Keys: keyrange.Set{keyrange.OfSlice(1, 2)}, Base: 4, Offsets: []OffsetRange{{45, 47}}, Watermark: -1}
 	commit := exampleCommit(want)
 	id := cluster.TopicInfo("orders").TopicID
 	commit.Group, commit.Topics[0].TopicID, commit.Topics[0].Partitions[0].Partition = "g", id, 0
@@ -72,6 +72,7 @@ func TestAdditionsPassThroughAClient(t *testing.T) {
 		req, group, topic := kmsg.NewPtrOffsetFetchRequest(), kmsg.NewOffsetFetchRequestGroup(), kmsg.NewOffsetFetchRequestGroupTopic()
 		topic.Topic, topic.Partitions = "orders", []int32{0}
 		must(t, SetKeyRanges(&topic, want.Keys))
+		must(t, SetKeyAxisBase(&topic, want.Base))
 		group.Group, group.Topics = "g", append(group.Topics, topic)
 		req.Groups = append(req.Groups, group)
 		resp, err := req.RequestWith(ctx, client)
@@ -79,6 +80,9 @@ func TestAdditionsPassThroughAClient(t *testing.T) {
 		got := last(9).(*kmsg.OffsetFetchRequest)
 		if k, err := KeyRanges(&got.Groups[0].Topics[0]); err != nil || !reflect.DeepEqual(k, want.Keys) {
 			t.Errorf("OffsetFetch v%d: %v, %v", got.Version, k, err)
+		}
+		if base, err := KeyAxisBase(&got.Groups[0].Topics[0]); err != nil || base != want.Base {
+			t.Errorf("OffsetFetch v%d: base %d, %v", got.Version, base, err)
 		}
 		if c, err := CommittedRangeOffsets(&resp.Groups[0].Topics[0].Partitions[0]); err != nil || !reflect.DeepEqual(c, answer) {
 			t.Errorf("OffsetFetch's answer: %v, %v", c, err)

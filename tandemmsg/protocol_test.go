@@ -36,7 +36,7 @@ var workedExamples = []example{
 			{"ffffffffffffffff", "plain offset -1: the offset ranges count"},
 			{"ffffffff", "leader epoch -1"},
 			{"00", "metadata null"},
-			{"02", "2 tagged fields"},
+			{"03", "3 tagged fields"},
 			{"904e 11", "tag 10000 KeyRanges, 17 bytes"},
 			{"02", "an array of 1"},
 			{"0000000000000000 000000007fffffff", "key range 0-2147483647"},
@@ -44,6 +44,8 @@ var workedExamples = []example{
 			{"03", "an array of 2"},
 			{"000000000000002d 000000000000002f", "offset range 45-47"},
 			{"0000000000000032 0000000000000032", "offset range 50-50"},
+			{"944e 04", "tag 10004 KeyAxisBase, 4 bytes"},
+			{"00000004", "base 4"},
 		},
 		func() message { return exampleCommit(exampleRanges) },
 	},
@@ -52,9 +54,10 @@ var workedExamples = []example{
 		2, 5,
 		[]line{
 			{"ffffffffffffffff", "plain offset -1"},
-			{"0024", "a string of 36 bytes"},
+			{"002b", "a string of 43 bytes"},
 			{"72616e6765733d34352d34372c35302d3530", "ranges=45-47,50-50"},
 			{"206b6579733d302d32313437343833363437", " keys=0-2147483647"},
+			{"20626173653d34", " base=4"},
 		},
 		func() message {
 			req := exampleCommit(exampleRanges)
@@ -70,12 +73,14 @@ var workedExamples = []example{
 			{"0000000000000030", "plain offset 48: a watermark of the key ranges"},
 			{"ffffffff", "leader epoch -1"},
 			{"00", "metadata null"},
-			{"01", "1 tagged field"},
+			{"02", "2 tagged fields"},
 			{"904e 11", "tag 10000 KeyRanges, 17 bytes"},
 			{"02", "an array of 1"},
 			{"0000000000000000 000000007fffffff", "key range 0-2147483647"},
+			{"944e 04", "tag 10004 KeyAxisBase, 4 bytes"},
+			{"00000004", "base 4"},
 		},
-		func() message { return exampleCommit(Commit{Keys: lowerHalf, Watermark: 48}) },
+		func() message { return exampleCommit(Commit{Keys: lowerHalf, Base: 4, Watermark: 48}) },
 	},
 	{
 		"A topic of an OffsetFetch request (v8 and v9): what is committed of the lower half of the key axis",
@@ -83,15 +88,18 @@ var workedExamples = []example{
 		[]line{
 			{"07 6f7264657273", "topic orders"},
 			{"02 00000003", "an array of 1: partition 3"},
-			{"01", "1 tagged field"},
+			{"02", "2 tagged fields"},
 			{"904e 11", "tag 10000 KeyRanges, 17 bytes"},
 			{"02", "an array of 1"},
 			{"0000000000000000 000000007fffffff", "key range 0-2147483647"},
+			{"944e 04", "tag 10004 KeyAxisBase, 4 bytes"},
+			{"00000004", "base 4"},
 		},
 		func() message {
 			topic := kmsg.NewOffsetFetchRequestGroupTopic()
 			topic.Topic, topic.Partitions = "orders", []int32{3}
 			must(panics{}, SetKeyRanges(&topic, lowerHalf))
+			must(panics{}, SetKeyAxisBase(&topic, 4))
 			req, group := kmsg.NewPtrOffsetFetchRequest(), kmsg.NewOffsetFetchRequestGroup()
 			group.Topics = append(group.Topics, topic)
 			req.Groups = append(req.Groups, group)
@@ -107,23 +115,27 @@ var workedExamples = []example{
 			{"ffffffff", "leader epoch -1"},
 			{"01", "metadata: an empty string"},
 			{"0000", "no error"},
-			{"01", "1 tagged field"},
+			{"02", "2 tagged fields"},
 			{"924e 32", "tag 10002 CommittedRangeOffsets, 50 bytes"},
 			{"02", "an array of 1"},
 			{"0000000000000000 000000007fffffff", "key range 0-2147483647"},
 			{"03", "an array of 2"},
 			{"000000000000002d 000000000000002f", "offset range 45-47"},
 			{"0000000000000032 0000000000000032", "offset range 50-50"},
+			{"944e 04", "tag 10004 KeyAxisBase, 4 bytes"},
+			{"00000004", "base 4"},
 		},
 		func() message {
 			committed := []KeyRangeOffsets{{lowerHalf[0], exampleRanges.Offsets}}
 			topic, p := kmsg.NewOffsetFetchResponseTopic(), kmsg.NewOffsetFetchResponseTopicPartition()
 			p.Partition, p.Offset, p.Metadata = 3, 42, kmsg.StringPtr("")
 			must(panics{}, SetCommittedRangeOffsets(&p, committed))
+			must(panics{}, SetKeyAxisBase(&p, 4))
 			topic.Partitions = append(topic.Partitions, p)
 			inGroup, q := kmsg.NewOffsetFetchResponseGroupTopic(), kmsg.NewOffsetFetchResponseGroupTopicPartition() // v8+
 			q.Partition, q.Offset, q.Metadata = 3, 42, kmsg.StringPtr("")
 			must(panics{}, SetCommittedRangeOffsets(&q, committed))
+			must(panics{}, SetKeyAxisBase(&q, 4))
 			inGroup.Partitions = append(inGroup.Partitions, q)
 			resp, group := kmsg.NewPtrOffsetFetchResponse(), kmsg.NewOffsetFetchResponseGroup()
 			group.Topics = append(group.Topics, inGroup)
@@ -132,7 +144,7 @@ var workedExamples = []example{
 		},
 	},
 	{
-		"A partition of a Fetch request (v12 to v18): the first and the last quarter of the key axis. The request's own tagged fields, at its end, may hold the same field as the default of all partitions",
+		"A partition of a Fetch request (v12 to v18): the first and the last quarter of the key axis. The request's own tagged fields, at its end, may hold the same fields as the defaults of all partitions",
 		12, 18,
 		[]line{
 			{"00000003", "partition 3"},
@@ -141,16 +153,19 @@ var workedExamples = []example{
 			{"ffffffff", "last fetched epoch -1"},
 			{"ffffffffffffffff", "log start offset -1"},
 			{"00100000", "at most 1 MiB"},
-			{"01", "1 tagged field"},
+			{"02", "2 tagged fields"},
 			{"904e 21", "tag 10000 KeyRanges, 33 bytes"},
 			{"03", "an array of 2"},
 			{"0000000000000000 000000003fffffff", "key range 0-1073741823"},
 			{"00000000c0000000 00000000ffffffff", "key range 3221225472-4294967295"},
+			{"944e 04", "tag 10004 KeyAxisBase, 4 bytes"},
+			{"00000004", "base 4"},
 		},
 		func() message {
 			topic, p := kmsg.NewFetchRequestTopic(), kmsg.NewFetchRequestTopicPartition()
 			p.Partition, p.FetchOffset, p.PartitionMaxBytes = 3, 42, 1<<20
 			must(panics{}, SetKeyRanges(&p, keyrange.Set{{First: 0, Last: 1<<30 - 1}, {First: 3 << 30, Last: 1<<32 - 1}}))
+			must(panics{}, SetKeyAxisBase(&p, 4))
 			topic.Partitions = append(topic.Partitions, p)
 			req := kmsg.NewPtrFetchRequest()
 			req.Topics = append(req.Topics, topic)
@@ -204,7 +219,7 @@ var workedExamples = []example{
 
 var (
 	lowerHalf     = keyrange.Set{{First: 0, Last: 1<<31 - 1}}
-	exampleRanges = Commit{Keys: lowerHalf, Offsets: []OffsetRange{{45, 47}, {50, 50}}, Watermark: -1}
+	exampleRanges = Commit{Keys: lowerHalf, Base: 4, Offsets: []OffsetRange{{45, 47}, {50, 50}}, Watermark: -1}
 )
 
 // panics stands in for a test where there is none.
@@ -331,6 +346,7 @@ func TestTheDocumentNamesTagsAndLimits(t *testing.T) {
 	for _, want := range []string{
 		fmt.Sprintf("| **KeyRanges** | %d |", TagKeyRanges), fmt.Sprintf("| **OffsetRanges** | %d |", TagOffsetRanges),
 		fmt.Sprintf("| **CommittedRangeOffsets** | %d |", TagCommittedRangeOffsets), fmt.Sprintf("| **ScannedOffset** | %d |", TagScannedOffset),
+		fmt.Sprintf("| **KeyAxisBase** | %d |", TagKeyAxisBase), fmt.Sprintf("at most %d in a request", MaxFacts),
 		fmt.Sprintf("at most %d key ranges", MaxKeyRanges), fmt.Sprintf("at most %d offset ranges", MaxOffsetRanges),
 		FeatureIndividualCommit, FeatureKeyRangeFetch,
 	} {

@@ -15,6 +15,11 @@ type HasKeyRanges interface {
 		*kmsg.OffsetFetchRequestTopic | *kmsg.OffsetFetchRequestGroupTopic
 }
 
+// HasKeyAxisBase are the structs that may carry KeyAxisBase.
+type HasKeyAxisBase interface {
+	HasKeyRanges | OffsetFetchPartition
+}
+
 // CommitPartition are the structs that commit a partition's offsets; they may carry OffsetRanges.
 type CommitPartition interface {
 	*kmsg.OffsetCommitRequestTopicPartition | *kmsg.TxnOffsetCommitRequestTopicPartition

@@ -3,6 +3,7 @@ package tandemmsg
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -12,14 +13,15 @@ import (
 const (
 	textRanges = "ranges="
 	textKeys   = " keys="
+	textBase   = " base="
 )
 
 // Text returns the metadata text that says c for clients that cannot send tags:
 //
-//	ranges=FIRST-LAST,FIRST-LAST,... keys=FIRST-LAST,...
+//	ranges=FIRST-LAST,FIRST-LAST,... keys=FIRST-LAST,... base=BASE
 //
-// with the part from the space on only if there are Keys. It is an error if c is not valid or has no Offsets. Brokers limit
-// the text of a commit (offset.metadata.max.bytes, 4096); Tandem does not forward this one.
+// with " keys=" only if there are Keys, and " base=" only if there is a Base. It is an error if c is not valid or has no
+// Offsets. Brokers limit the text of a commit (offset.metadata.max.bytes, 4096); Tandem does not forward this one.
 func (c Commit) Text() (string, error) {
 	if len(c.Offsets) == 0 {
 		return "", errors.New("a text has to have offset ranges: it cannot say a watermark")
@@ -36,6 +38,9 @@ func (c Commit) Text() (string, error) {
 	}
 	for i, r := range c.Keys {
 		b = appendTextRange(b, i, int64(r.First), int64(r.Last))
+	}
+	if c.Base != 0 {
+		b = strconv.AppendInt(append(b, textBase...), int64(c.Base), 10)
 	}
 	return string(b), nil
 }
@@ -57,6 +62,7 @@ func ParseText(text string) (c Commit, ours bool, err error) {
 		return Commit{}, false, nil
 	}
 	c.Watermark = -1
+	list, base, hasBase := strings.Cut(list, textBase)
 	list, keys, hasKeys := strings.Cut(list, textKeys)
 	n, err := countTextRanges("ranges", list, MaxOffsetRanges)
 	if err != nil {
@@ -75,10 +81,21 @@ func ParseText(text string) (c Commit, ours bool, err error) {
 			c.Keys = append(c.Keys, keyrange.Range{First: uint32(first), Last: uint32(last)})
 		})
 	}
+	if err == nil && hasBase {
+		c.Base, err = parseTextBase(base)
+	}
 	if err != nil {
 		return Commit{}, true, err
 	}
 	return c, true, nil
+}
+
+func parseTextBase(s string) (int32, error) {
+	n, ok := parseNumber(s)
+	if !ok || n < 1 || n > math.MaxInt32 {
+		return 0, within("base", fmt.Errorf("%.50q is no number from 1 to %d", s, math.MaxInt32))
+	}
+	return int32(n), nil
 }
 
 // countTextRanges returns how many ranges to make room for.

@@ -45,17 +45,29 @@ func wantKeys[T HasKeyRanges](t *rapid.T, of T, want keyrange.Set, travels bool)
 	}
 }
 
+// wantBase checks the base of what came over.
+func wantBase[T HasKeyAxisBase](t *rapid.T, of T, want int32, travels bool) {
+	if !travels {
+		want = 0
+	}
+	if got, err := KeyAxisBase(of); err != nil || got != want {
+		t.Fatalf("%T: base %d, %v, want %d", of, got, err, want)
+	}
+}
+
 func must(t interface{ Fatal(...any) }, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestFetchRequestsCarryKeyRanges(t *testing.T) {
+func TestFetchRequestsCarryKeyRangesAndBases(t *testing.T) {
 	everyVersion(t, kmsg.NewPtrFetchRequest(), 12, func(t *rapid.T, version int16, travels bool) {
 		all, one := drawKeys(t, 0), drawKeys(t, 0)
+		base, baseOfOne := drawBase(t), drawBase(t)
 		topic, p := kmsg.NewFetchRequestTopic(), kmsg.NewFetchRequestTopicPartition()
 		must(t, SetKeyRanges(&p, one))
+		must(t, SetKeyAxisBase(&p, baseOfOne))
 		if rapid.Bool().Draw(t, "known tags") { // which come before ours
 			p.ReplicaDirectoryID, p.HighWatermark = [16]byte{1}, 7
 		}
@@ -65,10 +77,14 @@ func TestFetchRequestsCarryKeyRanges(t *testing.T) {
 		req.Topics = append(req.Topics, topic)
 		req.ClusterID = kmsg.StringPtr("cluster")
 		must(t, SetKeyRanges(req, all))
+		must(t, SetKeyAxisBase(req, base))
 		travel(t, req, got)
 		wantKeys(t, got, all, travels)
 		wantKeys(t, &got.Topics[0].Partitions[0], one, travels)
 		wantKeys(t, &got.Topics[0].Partitions[1], nil, travels)
+		wantBase(t, got, base, travels)
+		wantBase(t, &got.Topics[0].Partitions[0], baseOfOne, travels)
+		wantBase(t, &got.Topics[0].Partitions[1], 0, travels)
 		if d := got.Topics[0].Partitions[0].ReplicaDirectoryID; travels && d != p.ReplicaDirectoryID {
 			t.Fatalf("the directory became %x", d)
 		}
@@ -107,7 +123,7 @@ func wantCommit[P CommitPartition](t *rapid.T, p P, want Commit, travels bool) {
 }
 
 func sameCommit(a, b Commit) bool {
-	return reflect.DeepEqual(a.Keys, b.Keys) && reflect.DeepEqual(a.Offsets, b.Offsets) && a.Watermark == b.Watermark
+	return reflect.DeepEqual(a.Keys, b.Keys) && a.Base == b.Base && reflect.DeepEqual(a.Offsets, b.Offsets) && a.Watermark == b.Watermark
 }
 
 func TestOffsetCommitsCarryCommits(t *testing.T) {
@@ -122,6 +138,7 @@ func TestOffsetCommitsCarryCommits(t *testing.T) {
 		req.Topics = append(req.Topics, topic)
 		travel(t, req, got)
 		wantKeys(t, &got.Topics[0].Partitions[0], want.Keys, travels)
+		wantBase(t, &got.Topics[0].Partitions[0], want.Base, travels)
 		wantCommit(t, &got.Topics[0].Partitions[0], want, travels)
 		if plain := got.Topics[0].Partitions[0].Offset; plain != want.Watermark {
 			t.Fatalf("the plain offset is %d, want %d", plain, want.Watermark)
@@ -141,40 +158,47 @@ func TestTransactionalOffsetCommitsCarryCommits(t *testing.T) {
 		req.Topics = append(req.Topics, topic)
 		travel(t, req, got)
 		wantKeys(t, &got.Topics[0].Partitions[0], want.Keys, travels)
+		wantBase(t, &got.Topics[0].Partitions[0], want.Base, travels)
 		wantCommit(t, &got.Topics[0].Partitions[0], want, travels)
 	})
 }
 
-func TestOffsetFetchRequestsCarryKeyRanges(t *testing.T) {
+func TestOffsetFetchRequestsCarryKeyRangesAndBases(t *testing.T) {
 	everyVersion(t, kmsg.NewPtrOffsetFetchRequest(), 6, func(t *rapid.T, version int16, travels bool) {
-		want := drawKeys(t, 0)
+		want, base := drawKeys(t, 0), drawBase(t)
 		req, got := kmsg.NewPtrOffsetFetchRequest(), kmsg.NewPtrOffsetFetchRequest()
 		req.Version, got.Version = version, version
 		topic, inGroup := kmsg.NewOffsetFetchRequestTopic(), kmsg.NewOffsetFetchRequestGroupTopic()
 		topic.Partitions, inGroup.Partitions = []int32{4}, []int32{4}
 		must(t, SetKeyRanges(&topic, want))
 		must(t, SetKeyRanges(&inGroup, want))
+		must(t, SetKeyAxisBase(&topic, base))
+		must(t, SetKeyAxisBase(&inGroup, base))
 		group := kmsg.NewOffsetFetchRequestGroup()
 		group.Topics = append(group.Topics, inGroup)
 		req.Topics, req.Groups = append(req.Topics, topic), append(req.Groups, group)
 		travel(t, req, got)
 		if version >= 8 {
 			wantKeys(t, &got.Groups[0].Topics[0], want, travels)
+			wantBase(t, &got.Groups[0].Topics[0], base, travels)
 		} else {
 			wantKeys(t, &got.Topics[0], want, travels)
+			wantBase(t, &got.Topics[0], base, travels)
 		}
 	})
 }
 
-func TestOffsetFetchResponsesCarryCommittedRangeOffsets(t *testing.T) {
+func TestOffsetFetchResponsesCarryCommittedRangeOffsetsAndBases(t *testing.T) {
 	everyVersion(t, kmsg.NewPtrOffsetFetchResponse(), 6, func(t *rapid.T, version int16, travels bool) {
-		want := drawCommitted(t)
+		want, base := drawCommitted(t), drawBase(t)
 		resp, got := kmsg.NewPtrOffsetFetchResponse(), kmsg.NewPtrOffsetFetchResponse()
 		resp.Version, got.Version = version, version
 		topic, inGroup := kmsg.NewOffsetFetchResponseTopic(), kmsg.NewOffsetFetchResponseGroupTopic()
 		p, pInGroup := kmsg.NewOffsetFetchResponseTopicPartition(), kmsg.NewOffsetFetchResponseGroupTopicPartition()
 		must(t, SetCommittedRangeOffsets(&p, want))
 		must(t, SetCommittedRangeOffsets(&pInGroup, want))
+		must(t, SetKeyAxisBase(&p, base))
+		must(t, SetKeyAxisBase(&pInGroup, base))
 		topic.Partitions, inGroup.Partitions = append(topic.Partitions, p), append(inGroup.Partitions, pInGroup)
 		group := kmsg.NewOffsetFetchResponseGroup()
 		group.Topics = append(group.Topics, inGroup)
@@ -187,8 +211,10 @@ func TestOffsetFetchResponsesCarryCommittedRangeOffsets(t *testing.T) {
 		var err error
 		if version >= 8 {
 			committed, err = CommittedRangeOffsets(&got.Groups[0].Topics[0].Partitions[0])
+			wantBase(t, &got.Groups[0].Topics[0].Partitions[0], base, travels)
 		} else {
 			committed, err = CommittedRangeOffsets(&got.Topics[0].Partitions[0])
+			wantBase(t, &got.Topics[0].Partitions[0], base, travels)
 		}
 		if err != nil || !reflect.DeepEqual(committed, want) {
 			t.Fatalf("%v, %v, want %v", committed, err, want)
