@@ -31,6 +31,7 @@ type Gateway struct {
 	cache       *slicecache.Cache
 	reader      *upstream.Reader
 	groups      *groups
+	facts       *facts
 	metrics     *metrics
 	isolations  isolations
 	compressors *compressors
@@ -81,6 +82,7 @@ func (g *Gateway) start(ctx context.Context) (err error) {
 	g.cache = slicecache.New(g.reader, slicecache.Config{MaxBytes: g.cfg.Limits.CacheBytes, Logger: g.log})
 	g.metrics.registerCache(g.cache)
 	g.groups = newGroups(g)
+	g.facts = newFacts(g)
 	g.views = newViews(g)
 	if err := g.loadViews(ctx); err != nil {
 		return fmt.Errorf("loading the definitions of views from %s: %w", upstream.DefinitionsTopic, err)
@@ -156,6 +158,9 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 
 func (g *Gateway) stop() {
 	g.cancel()
+	if g.facts != nil {
+		g.facts.close()
+	}
 	if g.cache != nil {
 		g.cache.Close()
 	}

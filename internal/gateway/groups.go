@@ -22,6 +22,8 @@ type groups struct {
 	parts map[partKey]*groupPart
 	// last commit of a group to a view of a source, and its last renewal
 	seen map[groupSource]*groupSeen
+	// groups that commit individually
+	ranged map[groupSource]bool
 	// the parts of groups whose source rows may not say all that is done; see
 	// heartbeat.go
 	unsettled map[string]map[*groupPart]rest
@@ -69,7 +71,7 @@ const (
 )
 
 func newGroups(g *Gateway) *groups {
-	return &groups{gw: g, parts: make(map[partKey]*groupPart), seen: make(map[groupSource]*groupSeen), unsettled: make(map[string]map[*groupPart]rest)}
+	return &groups{gw: g, parts: make(map[partKey]*groupPart), seen: make(map[groupSource]*groupSeen), ranged: make(map[groupSource]bool), unsettled: make(map[string]map[*groupPart]rest)}
 }
 
 // part returns the picture of a group for a source partition.
@@ -154,7 +156,7 @@ func (g *groups) notePlain(group, source string) {
 	g.mu.Lock()
 	s := g.seen[groupSource{group, source}]
 	var old []*groupPart
-	if s != nil {
+	if s != nil || g.ranged[groupSource{group, source}] {
 		for k, p := range g.parts {
 			if k.group == group && k.source.Topic == source {
 				old = append(old, p)
@@ -168,6 +170,22 @@ func (g *groups) notePlain(group, source string) {
 	if s != nil && time.Since(s.committed) < time.Minute {
 		g.gw.warnDouble(group, source, s.view)
 	}
+}
+
+// noteRanges takes note of a group that commits individually.
+func (g *groups) noteRanges(k partKey) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.ranged) >= maxParts {
+		clear(g.ranged)
+	}
+	g.ranged[groupSource{k.group, k.source.Topic}] = true
+}
+
+func (g *groups) anyRanges() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.ranged) > 0
 }
 
 // drop has the rows read before the next commit.

@@ -30,6 +30,7 @@ type commitCall struct {
 	txn        bool
 	plain      map[tp]bool // rows of ordinary topics
 	rows       []commitRow
+	ranges     []rangeRow
 	// send sends the request with additions and returns the error codes of the
 	// rows named and of the additions, in order. Its request holds the client's
 	// rows of views but for those left out (code != 0).
@@ -43,9 +44,13 @@ func (call *commitCall) result(topic, index int) int16 {
 	i, ok := slices.BinarySearchFunc(call.rows, [2]int{topic, index}, func(r commitRow, at [2]int) int {
 		return cmp.Or(cmp.Compare(r.topic, at[0]), cmp.Compare(r.index, at[1]))
 	})
-	switch {
-	case ok:
+	if ok {
 		return call.rows[i].code
+	}
+	if r := call.rangeRow(topic, index); r != nil {
+		return r.code
+	}
+	switch {
 	case call.codeOf == nil:
 		return 0
 	}
@@ -68,6 +73,12 @@ func (l leftOut) has(topic, index int) bool { _, ok := l[[2]int{topic, index}]; 
 
 func (call *commitCall) left() leftOut {
 	var l leftOut
+	for i := range call.ranges {
+		if l == nil {
+			l = make(leftOut)
+		}
+		l[[2]int{call.ranges[i].topic, call.ranges[i].index}] = call.ranges[i].code
+	}
 	for i := range call.rows {
 		if r := &call.rows[i]; r.code != 0 {
 			if l == nil {
@@ -195,7 +206,7 @@ func (c *conn) sendCommit(ctx context.Context, call *commitCall, plans []*partPl
 			source, mine = mine[len(mine)-1], mine[:len(mine)-1]
 		}
 		verdict, repair := p.plan.Verdict(codes, mine, source)
-		failed := false
+		failed := c.storeFacts(ctx, call, p, source)
 		for n, i := range p.rows {
 			r := &call.rows[i]
 			r.code = verdict[n]

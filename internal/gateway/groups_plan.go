@@ -14,6 +14,7 @@ type partPlan struct {
 	part    *groupPart
 	views   []*View
 	rows    []int // indexes in call.rows
+	ranges  []int // indexes in call.ranges
 	plan    progress.Plan
 	added   []addition
 	first   int  // of its additions in the request
@@ -28,17 +29,25 @@ func goesBack(plans []*partPlan) bool {
 // byPart sorts the rows by source partition, in the order of partKey.compare.
 func (call *commitCall) byPart() []*partPlan {
 	var plans []*partPlan
-	for i := range call.rows {
-		r := &call.rows[i]
-		if r.part == nil {
-			continue
-		}
-		j := slices.IndexFunc(plans, func(p *partPlan) bool { return p.part == r.part })
+	planOf := func(part *groupPart) *partPlan {
+		j := slices.IndexFunc(plans, func(p *partPlan) bool { return p.part == part })
 		if j < 0 {
 			j = len(plans)
-			plans = append(plans, &partPlan{part: r.part, plain: call.plain[tp{r.part.key.source.Topic, r.part.key.source.Partition}]})
+			plans = append(plans, &partPlan{part: part, plain: call.plain[tp{part.key.source.Topic, part.key.source.Partition}]})
 		}
-		plans[j].rows = append(plans[j].rows, i)
+		return plans[j]
+	}
+	for i := range call.rows {
+		if part := call.rows[i].part; part != nil {
+			p := planOf(part)
+			p.rows = append(p.rows, i)
+		}
+	}
+	for i := range call.ranges {
+		if r := &call.ranges[i]; r.code == 0 {
+			p := planOf(r.part)
+			p.ranges = append(p.ranges, i)
+		}
 	}
 	slices.SortFunc(plans, func(a, b *partPlan) int { return a.part.key.compare(b.part.key) })
 	return plans
@@ -54,9 +63,10 @@ func (c *conn) planCommit(ctx context.Context, call *commitCall, plans []*partPl
 		old := p.part.picture == nil || now.Sub(p.part.readAt) > c.gw.cfg.Limits.RefreshRows
 		p.part.mu.Unlock()
 		for _, i := range p.rows {
-			s := call.rows[i].state
-			old = old || !s.committed || s.generation != call.generation || s.member != call.member
-			s.committed, s.generation, s.member = true, call.generation, call.member
+			old = call.rows[i].state.begins(call) || old
+		}
+		for _, i := range p.ranges {
+			old = call.ranges[i].state.begins(call) || old
 		}
 		if old || call.txn {
 			stale = append(stale, p.part)
@@ -87,6 +97,7 @@ func (c *conn) read(ctx context.Context, call *commitCall, plans []*partPlan, pa
 			for _, i := range p.rows {
 				call.rows[i].code, call.rows[i].state.committed = code, false
 			}
+			p.failRanges(call, code)
 		}
 	}
 	return nil
@@ -108,8 +119,10 @@ func (c *conn) plan(ctx context.Context, call *commitCall, p *partPlan) error {
 				call.rows[i].code, call.rows[i].state.committed = kerr.CoordinatorLoadInProgress.Code, false
 			}
 		}
+		p.failRanges(call, kerr.CoordinatorLoadInProgress.Code)
 		return nil
 	}
+	c.gw.facts.attach(p.picture, p.part.key)
 	env, err := c.env(ctx, call, p)
 	if err != nil {
 		return err
@@ -118,7 +131,14 @@ func (c *conn) plan(ctx context.Context, call *commitCall, p *partPlan) error {
 	for _, i := range p.rows {
 		commits = append(commits, call.rows[i].commit)
 	}
-	p.plan = p.picture.Plan(commits, env)
+	if p.plan = p.picture.Plan(commits, env); !c.admitted(call, p) {
+		if len(p.rows) == 0 {
+			p.picture = nil
+			return nil
+		}
+		env.Facts = nil
+		p.plan = p.picture.Plan(commits, env)
+	}
 	for n, i := range p.rows {
 		*call.rows[i].metadata = p.plan.Rows[n].Metadata
 	}
@@ -153,6 +173,9 @@ func (c *conn) env(ctx context.Context, call *commitCall, p *partPlan) (progress
 		committed = c.readsCommitted(call.group, p.picture, p.views)
 	}
 	env := progress.Env{Next: p.part.next(c.gw, p.views, committed), NowMs: time.Now().UnixMilli()}
+	if added := p.facts(call); len(added) > 0 {
+		env.Facts = func(era int64) progress.Facts { return c.gw.facts.with(p.part.key, era, added) }
+	}
 	src := p.part.key.source
 	offset, _ := p.picture.Source()
 	if offset < 0 { // once in the life of a group

@@ -43,6 +43,17 @@ func (g *groups) viewsLike(w *View) []*View {
 	return like
 }
 
+// viewsOf returns the views whose rows a picture is made of.
+func (g *groups) viewsOf(k partKey) []*View {
+	var of []*View
+	for _, o := range g.gw.views.OfSource(k.source.Topic) {
+		if o.Base == k.base && o.SourceID == k.source.TopicID {
+			of = append(of, o)
+		}
+	}
+	return of
+}
+
 // apart returns the views of the same source that cut its key axis differently: with other bases.
 func (g *groups) apart(k partKey) []*View {
 	var apart []*View
@@ -203,11 +214,19 @@ func (c *conn) refresh(ctx context.Context, group string, parts []*groupPart) (c
 		addRows(tps, p.key, apart[i])
 	}
 	at := time.Now()
+	codes = make(map[*groupPart]int16)
+	if err := c.gw.facts.catchUp(ctx, group); err != nil {
+		c.gw.unreadable(group, err)
+		for _, p := range parts {
+			codes[p] = kerr.CoordinatorLoadInProgress.Code
+			p.drop()
+		}
+		return codes, nil
+	}
 	rows, code, err := c.rows(ctx, askRows{group: group, memberEpoch: -1}, tps)
 	if err != nil {
 		return nil, err
 	}
-	codes = make(map[*groupPart]int16)
 	for i, p := range parts {
 		picture, failed := pictureOf(p.key, views[i], apart[i], rows, nil)
 		if code != 0 && code != kerr.GroupIDNotFound.Code { // a group that is not there has no rows

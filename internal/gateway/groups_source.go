@@ -63,6 +63,7 @@ func (c *conn) writeSources(ctx context.Context, call *commitCall, plans []*part
 		if p.picture == nil || codes[p.part] != 0 {
 			continue
 		}
+		c.gw.facts.attach(p.picture, p.part.key)
 		env, err := c.env(ctx, call, p)
 		if err != nil {
 			return err

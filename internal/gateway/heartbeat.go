@@ -116,6 +116,7 @@ func (c *conn) mayRise(group string, part *groupPart) bool {
 	if part.picture == nil {
 		return false
 	}
+	c.gw.facts.attach(part.picture, part.key)
 	offset, ours := part.picture.Source()
 	next := part.next(c.gw, part.views, c.readsCommitted(group, part.picture, part.views))
 	return ours && offset < part.picture.Stable(offset, next)

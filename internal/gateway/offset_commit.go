@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/tandem-kafka/tandem/internal/wire"
+	"github.com/tandem-kafka/tandem/tandemmsg"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -30,7 +31,14 @@ func offsetCommitOwns(c *conn, req *kmsg.OffsetCommitRequest) (bool, error) {
 	for i := range req.Topics {
 		refs = append(refs, topicRef{name: req.Topics[i].Topic, id: req.Topics[i].TopicID})
 	}
-	return c.commitOwns(req.Group, refs)
+	owned, err := c.commitOwns(req.Group, refs)
+	return owned || err == nil && hasCommits(req), err
+}
+
+// hasCommits reports whether a commit says anything with additions, or tries to.
+func hasCommits[R *kmsg.OffsetCommitRequest | *kmsg.TxnOffsetCommitRequest](req R) bool {
+	ranges, err := tandemmsg.ReadCommits(req)
+	return err != nil || len(ranges) > 0
 }
 
 // commitOwns is whether a commit names a view.
@@ -38,7 +46,8 @@ func (c *conn) commitOwns(group string, refs []topicRef) (owned bool, err error)
 	if err := c.gw.views.resolve(c.ctx, refs...); err != nil {
 		return false, err
 	}
-	if c.gw.views.Empty() {
+	ranged := c.gw.groups.anyRanges()
+	if c.gw.views.Empty() && !ranged {
 		return false, nil
 	}
 	for _, r := range refs {
@@ -46,6 +55,8 @@ func (c *conn) commitOwns(group string, refs []topicRef) (owned bool, err error)
 			owned = true
 		} else if name := c.gw.views.sourceName(r); name != "" {
 			c.gw.groups.notePlain(group, name)
+		} else if ranged {
+			c.gw.groups.notePlain(group, c.gw.facts.seenName(r))
 		}
 	}
 	return owned, nil
@@ -56,11 +67,20 @@ func (c *conn) handleOffsetCommit(ctx context.Context, req *kmsg.OffsetCommitReq
 	if req.Version == 0 {
 		call.generation = -1
 	}
+	ranges, err := tandemmsg.ReadCommits(req)
+	if err != nil {
+		code := c.refuseRanges(req.Group, err)
+		return offsetCommitAnswer(req, func(int, int) int16 { return code }), nil
+	}
+	inRanges := rangeIndex(ranges)
 	for ti := range req.Topics {
 		t := &req.Topics[ti]
 		w := c.gw.views.Topic(t.Topic, t.TopicID)
 		for pi := range t.Partitions {
 			p := &t.Partitions[pi]
+			if inRanges[[2]int{ti, pi}] {
+				continue
+			}
 			if w == nil {
 				if name := c.gw.views.sourceName(topicRef{t.Topic, t.TopicID}); name != "" {
 					call.plain[tp{name, p.Partition}] = true
@@ -74,12 +94,25 @@ func (c *conn) handleOffsetCommit(ctx context.Context, req *kmsg.OffsetCommitReq
 			call.add(c, commitRow{topic: ti, index: pi, view: w, vp: p.Partition, metadata: &p.Metadata}, p.Offset, epoch)
 		}
 	}
+	for _, r := range ranges {
+		t := &req.Topics[r.Topic]
+		if err := c.addRanges(ctx, call, r, c.gw.views.Topic(t.Topic, t.TopicID), topicRef{t.Topic, t.TopicID}, t.Partitions[r.Partition].Partition); err != nil {
+			return nil, err
+		}
+	}
 	call.send = func(ctx context.Context, added []addition) (func(int, int) int16, []int16, error) {
 		return c.sendOffsetCommit(ctx, call, req, call.left(), added)
 	}
 	if err := c.commitViews(ctx, call); err != nil {
 		return nil, err
 	}
+	resp := offsetCommitAnswer(req, call.result)
+	resp.ThrottleMillis = call.throttle
+	c.afterCommit(ctx, call)
+	return resp, nil
+}
+
+func offsetCommitAnswer(req *kmsg.OffsetCommitRequest, code func(topic, index int) int16) *kmsg.OffsetCommitResponse {
 	resp := kmsg.NewPtrOffsetCommitResponse()
 	for ti := range req.Topics {
 		t := &req.Topics[ti]
@@ -87,14 +120,20 @@ func (c *conn) handleOffsetCommit(ctx context.Context, req *kmsg.OffsetCommitReq
 		rt.Topic, rt.TopicID = t.Topic, t.TopicID
 		for pi := range t.Partitions {
 			rp := kmsg.NewOffsetCommitResponseTopicPartition()
-			rp.Partition, rp.ErrorCode = t.Partitions[pi].Partition, call.result(ti, pi)
+			rp.Partition, rp.ErrorCode = t.Partitions[pi].Partition, code(ti, pi)
 			rt.Partitions = append(rt.Partitions, rp)
 		}
 		resp.Topics = append(resp.Topics, rt)
 	}
-	resp.ThrottleMillis = call.throttle
-	c.afterCommit(ctx, call)
-	return resp, nil
+	return resp
+}
+
+func rangeIndex(ranges []tandemmsg.PartitionCommit) map[[2]int]bool {
+	index := make(map[[2]int]bool, len(ranges))
+	for _, r := range ranges {
+		index[[2]int{r.Topic, r.Partition}] = true
+	}
+	return index
 }
 
 // rowKey names a row in an answer, by topic id where that is set.

@@ -47,6 +47,9 @@ func offsetFetchOwns(c *conn, req *kmsg.OffsetFetchRequest) (bool, error) {
 	if err := c.gw.views.resolve(c.ctx, refs...); err != nil {
 		return false, err
 	}
+	if c.gw.cfg.IndividualCommits && asksCommitted(req) {
+		return true, nil
+	}
 	if c.gw.views.Empty() {
 		return false, nil
 	}
@@ -73,6 +76,9 @@ func (c *conn) handleOffsetFetch(ctx context.Context, req *kmsg.OffsetFetchReque
 		if err := c.fetchViews(ctx, req, &groups[i]); err != nil {
 			return nil, err
 		}
+		if err := c.fetchCommitted(ctx, req, &groups[i]); err != nil {
+			return nil, err
+		}
 	}
 	if req.Version >= 8 {
 		for _, g := range groups {
@@ -87,7 +93,7 @@ func (c *conn) handleOffsetFetch(ctx context.Context, req *kmsg.OffsetFetchReque
 		rt.Topic = t.Topic
 		for _, p := range t.Partitions {
 			rp := kmsg.NewOffsetFetchResponseTopicPartition()
-			rp.Partition, rp.Offset, rp.LeaderEpoch, rp.Metadata, rp.ErrorCode = p.Partition, p.Offset, p.LeaderEpoch, p.Metadata, p.ErrorCode
+			rp.Partition, rp.Offset, rp.LeaderEpoch, rp.Metadata, rp.ErrorCode, rp.UnknownTags = p.Partition, p.Offset, p.LeaderEpoch, p.Metadata, p.ErrorCode, p.UnknownTags
 			rt.Partitions = append(rt.Partitions, rp)
 		}
 		resp.Topics = append(resp.Topics, rt)
@@ -107,7 +113,7 @@ func groupsOf(req *kmsg.OffsetFetchRequest) []fetchedGroup {
 	g.Group, g.MemberEpoch = req.Group, -1
 	for _, t := range req.Topics {
 		gt := kmsg.NewOffsetFetchRequestGroupTopic()
-		gt.Topic, gt.Partitions = t.Topic, t.Partitions
+		gt.Topic, gt.Partitions, gt.UnknownTags = t.Topic, t.Partitions, t.UnknownTags
 		g.Topics = append(g.Topics, gt)
 	}
 	if req.Topics != nil && g.Topics == nil {
@@ -236,6 +242,10 @@ func (c *conn) startsOf(ctx context.Context, req *kmsg.OffsetFetchRequest, g *fe
 	stable := req.Version >= 7 && req.RequireStable
 	ask := askRows{group: g.ask.Group, member: g.ask.MemberID, memberEpoch: g.ask.MemberEpoch, stable: stable}
 	var rows, decided map[tp]stored
+	behind := c.gw.facts.catchUp(ctx, g.ask.Group)
+	if behind != nil {
+		c.gw.unreadable(g.ask.Group, behind)
+	}
 	if len(tps) > 0 {
 		var code int16
 		var err error
@@ -254,7 +264,10 @@ func (c *conn) startsOf(ctx context.Context, req *kmsg.OffsetFetchRequest, g *fe
 	pictures := make(map[partKey]*progress.Picture, len(parts))
 	failed := make(map[partKey]int16)
 	for k, views := range parts {
-		pictures[k], failed[k] = pictureOf(k, views, apart[k], rows, decided)
+		if pictures[k], failed[k] = pictureOf(k, views, apart[k], rows, decided); behind != nil && failed[k] == 0 {
+			failed[k] = kerr.CoordinatorLoadInProgress.Code
+		}
+		c.gw.facts.attach(pictures[k], k)
 	}
 	wctx, cancel := context.WithTimeout(ctx, ownEndWait)
 	defer cancel()

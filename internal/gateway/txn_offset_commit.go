@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 
 	"github.com/tandem-kafka/tandem/internal/wire"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -20,7 +21,8 @@ func init() {
 			for i := range req.Topics {
 				refs = append(refs, topicRef{name: req.Topics[i].Topic, id: req.Topics[i].TopicID})
 			}
-			return c.commitOwns(req.Group, refs)
+			owned, err := c.commitOwns(req.Group, refs)
+			return owned || err == nil && hasCommits(req), err
 		}),
 		handle: typed((*conn).handleTxnOffsetCommit),
 	})
@@ -30,6 +32,10 @@ func (c *conn) handleTxnOffsetCommit(ctx context.Context, req *kmsg.TxnOffsetCom
 	call := &commitCall{group: req.Group, generation: req.Generation, member: req.MemberID, instance: req.InstanceID, txn: true, plain: make(map[tp]bool)}
 	if req.Version < 3 {
 		call.generation = -1
+	}
+	if hasCommits(req) {
+		code := c.refuseRanges(req.Group, errRangesInTxn)
+		return txnOffsetCommitAnswer(req, func(int, int) int16 { return code }), nil
 	}
 	for ti := range req.Topics {
 		t := &req.Topics[ti]
@@ -55,6 +61,17 @@ func (c *conn) handleTxnOffsetCommit(ctx context.Context, req *kmsg.TxnOffsetCom
 	if err := c.commitViews(ctx, call); err != nil {
 		return nil, err
 	}
+	resp := txnOffsetCommitAnswer(req, call.result)
+	resp.ThrottleMillis = call.throttle
+	if req.Version >= 3 {
+		c.afterCommit(ctx, call)
+	}
+	return resp, nil
+}
+
+var errRangesInTxn = errors.New("offset ranges and key ranges cannot be committed in a transaction")
+
+func txnOffsetCommitAnswer(req *kmsg.TxnOffsetCommitRequest, code func(topic, index int) int16) *kmsg.TxnOffsetCommitResponse {
 	resp := kmsg.NewPtrTxnOffsetCommitResponse()
 	for ti := range req.Topics {
 		t := &req.Topics[ti]
@@ -62,16 +79,12 @@ func (c *conn) handleTxnOffsetCommit(ctx context.Context, req *kmsg.TxnOffsetCom
 		rt.Topic, rt.TopicID = t.Topic, t.TopicID
 		for pi := range t.Partitions {
 			rp := kmsg.NewTxnOffsetCommitResponseTopicPartition()
-			rp.Partition, rp.ErrorCode = t.Partitions[pi].Partition, call.result(ti, pi)
+			rp.Partition, rp.ErrorCode = t.Partitions[pi].Partition, code(ti, pi)
 			rt.Partitions = append(rt.Partitions, rp)
 		}
 		resp.Topics = append(resp.Topics, rt)
 	}
-	resp.ThrottleMillis = call.throttle
-	if req.Version >= 3 {
-		c.afterCommit(ctx, call)
-	}
-	return resp, nil
+	return resp
 }
 
 func (c *conn) sendTxnOffsetCommit(ctx context.Context, call *commitCall, req *kmsg.TxnOffsetCommitRequest, left leftOut, added []addition) (func(int, int) int16, []int16, error) {

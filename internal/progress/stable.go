@@ -29,6 +29,9 @@ func (p *Picture) reading() reading {
 // it may not, until the next commit: slices without a row then begin at the stable offset, not at the base.
 func (p *Picture) Complete() bool { return p.reading().complete }
 
+// Done is the offset below which everything is done at position j of Width, without facts; -1: nothing is known.
+func (p *Picture) Done(j int32) int64 { return p.reading().at(j).offset }
+
 // base is what is done at a position that no rewind has set back.
 func (r reading) base() int64 {
 	if r.complete {
@@ -130,6 +133,8 @@ func (r reading) start(view int, slice int32) (offset int64, covered, known bool
 			if at.offset = r.extend(j, at.offset, nil); offset < 0 || at.offset < offset {
 				offset = at.offset
 			}
+			// Facts below the stable offset are gone: where there are any, nobody knows which slices they were of.
+			covered = covered || r.facts != nil
 		}
 	}
 	return offset, covered, known

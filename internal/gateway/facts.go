@@ -1,0 +1,413 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tandem-kafka/tandem/internal/icommit"
+	factrecord "github.com/tandem-kafka/tandem/internal/icommit/record"
+	"github.com/tandem-kafka/tandem/internal/progress"
+	"github.com/tandem-kafka/tandem/internal/region"
+	"github.com/tandem-kafka/tandem/internal/slicecache"
+	"github.com/tandem-kafka/tandem/internal/upstream"
+	"github.com/tandem-kafka/tandem/keyrange"
+)
+
+// facts is what the gateway knows of individual commits: one region per group,
+// source partition and base, kept up to date by the fact log. All of it can be
+// read again from there.
+type facts struct {
+	gw     *Gateway
+	topic  *upstream.Facts
+	log    *icommit.Log
+	absent looked // that the log had no topic
+
+	mu      sync.Mutex
+	states  map[factKey]*factState
+	sources map[string]lookedTopic
+}
+
+// factKey names the facts of a partKey, for any incarnation of its topic.
+type factKey struct {
+	group, topic    string
+	partition, base int32
+}
+
+func (k partKey) facts() factKey {
+	return factKey{k.group, k.source.Topic, k.source.Partition, k.base}
+}
+
+// factState holds the facts of the highest era that any were told of.
+type factState struct {
+	log int32 // partition of the fact log
+
+	mu      sync.Mutex
+	topicID [16]byte
+	era     int64
+	region  *region.Region
+	stale   []region.Fact // records of eras and topics that are over, to be deleted
+	warned  time.Time
+}
+
+// looked is when something was last looked up.
+type looked struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (l *looked) within(d time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Since(l.at) < d
+}
+
+func (l *looked) now() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.at = time.Now()
+}
+
+// absentFor is how long the fact log counts as missing after it was not there.
+const absentFor = 5 * time.Second
+
+// maxStale bounds the records of former eras that are remembered, and deleted, at
+// a time: the others stay in the log until it is read again.
+const maxStale = 60_000
+
+func newFacts(g *Gateway) *facts {
+	f := &facts{gw: g, topic: g.cluster.Facts(), states: make(map[factKey]*factState), sources: make(map[string]lookedTopic)}
+	f.log = icommit.New(f.topic, f, icommit.Config{Logger: g.log})
+	return f
+}
+
+func (f *facts) close() {
+	f.log.Close()
+	f.topic.Close()
+}
+
+// catchUp returns when everything that was in the log at the time of the call
+// is known here.
+func (f *facts) catchUp(ctx context.Context, group string) error {
+	if !f.gw.cfg.IndividualCommits || f.absent.within(absentFor) {
+		return nil
+	}
+	if err := f.log.CatchUp(ctx, group); err != nil {
+		return err
+	}
+	if f.log.Followed() == 0 {
+		f.absent.now()
+	}
+	return nil
+}
+
+// state returns the facts of k, nil if there never were any.
+func (f *facts) state(k factKey) *factState {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.states[k]
+}
+
+func (f *facts) ensure(k factKey, log int32) *factState {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.states[k]
+	if s == nil {
+		s = &factState{log: log, era: -1}
+		f.states[k] = s
+	}
+	return s
+}
+
+// Apply implements icommit.Handler.
+func (f *facts) Apply(partition int32, records []factrecord.Record) {
+	for len(records) > 0 {
+		r := &records[0]
+		k, n := factKey{r.Group, r.Topic, r.Partition, r.Base}, 1
+		for n < len(records) && records[n].Group == k.group && records[n].Topic == k.topic && records[n].Partition == k.partition && records[n].Base == k.base {
+			n++
+		}
+		f.ensure(k, partition).replay(records[:n])
+		records = records[n:]
+	}
+}
+
+// Reset implements icommit.Handler.
+func (f *facts) Reset(partition int32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for k, s := range f.states {
+		if s.log == partition {
+			delete(f.states, k)
+		}
+	}
+}
+
+func (s *factState) replay(records []factrecord.Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range records {
+		r := &records[i]
+		fact := region.Fact{Keys: r.Fact.Keys, First: r.Fact.First, Last: r.Fact.Last}
+		switch {
+		case r.Delete:
+			if s.region != nil {
+				s.region.ReplayDelete(fact)
+			}
+		case s.begin(r.TopicID, r.Era):
+			s.region.Replay(fact)
+		default:
+			s.outlived(fact)
+		}
+	}
+}
+
+// begin makes era of the topic the current one, unless it is over. s.mu is held.
+func (s *factState) begin(topicID [16]byte, era int64) bool {
+	if sameTopic(s.topicID, topicID) && era < s.era {
+		return false
+	}
+	if s.region != nil && sameTopic(s.topicID, topicID) && era == s.era {
+		return true
+	}
+	if s.region != nil {
+		for fact := range s.region.Records() {
+			s.outlived(fact)
+		}
+	}
+	s.topicID, s.era, s.region = topicID, era, region.New(0)
+	return true
+}
+
+func (s *factState) outlived(fact region.Fact) {
+	if len(s.stale) < maxStale {
+		s.stale = append(s.stale, fact)
+	}
+}
+
+// attach tells a picture of the facts of its source partition.
+func (f *facts) attach(p *progress.Picture, k partKey) {
+	s := f.state(k.facts())
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.region == nil || !sameTopic(s.topicID, k.source.TopicID) {
+		return
+	}
+	if offset, ours := p.Source(); ours && p.Era() == s.era {
+		s.region.SetStable(offset)
+	}
+	p.SetFacts(s.era, lockedFacts{s, s.region})
+}
+
+// with is what counts in an era if these facts are added.
+func (f *facts) with(k partKey, era int64, added []region.Fact) progress.Facts {
+	if s := f.state(k.facts()); s != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.region != nil && s.era == era && sameTopic(s.topicID, k.source.TopicID) {
+			return lockedFacts{s, s.region.With(added)}
+		}
+	}
+	return region.New(0).With(added)
+}
+
+// lockedFacts is a region, or a preview of it, that others change meanwhile.
+type lockedFacts struct {
+	s  *factState
+	of progress.Facts
+}
+
+func (l lockedFacts) Next(keys keyrange.Range, from int64, empty func(int64) int64) int64 {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	return l.of.Next(keys, from, empty)
+}
+
+// errFull says that a partition has as many individual commits as it may.
+var errFull = errors.New("too many individual commits above the stable offset")
+
+// admit reports whether facts may be added to those of a partition: not if that
+// would make them more than the limit.
+func (f *facts) admit(k partKey, era int64, added []region.Fact, stable int64) error {
+	s := f.state(k.facts())
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.region == nil || s.era != era {
+		return nil
+	}
+	most := f.gw.cfg.Limits.IndividualRanges
+	size := s.region.Size()
+	n := size.Records + size.Others
+	if n < most*8/10 {
+		return nil
+	}
+	if time.Since(s.warned) > time.Minute {
+		s.warned = time.Now()
+		f.gw.log.Warn("a group has many individual commits above its stable offset: a record is not done for long", "group", k.group, "topic", k.source.Topic,
+			"partition", k.source.Partition, "stable", stable, "offset_ranges", n, "limit", most, "cure", "look for the consumer that holds the stable offset, or raise limits.individual.commit.max.ranges")
+	}
+	if n < most {
+		return nil
+	}
+	if puts, deletes := s.region.Amend(added, stable, 0); len(puts) <= len(deletes) {
+		return nil
+	}
+	return errFull
+}
+
+// store makes facts durable that the primary has taken in with this stable
+// offset, and lets them count. What they make redundant is deleted afterwards.
+func (f *facts) store(ctx context.Context, k partKey, era int64, added []region.Fact, stable int64) error {
+	if len(added) == 0 && f.state(k.facts()) == nil {
+		return nil
+	}
+	s := f.ensure(k.facts(), -1)
+	s.mu.Lock()
+	if !s.begin(k.source.TopicID, era) {
+		s.mu.Unlock()
+		return nil // a later era has begun: they do not count any more
+	}
+	s.region.Add(added...)
+	s.region.SetStable(stable)
+	puts, deletes := s.region.Amend(added, stable, maxStale)
+	at := s.region
+	stale := s.stale
+	s.stale = nil
+	s.mu.Unlock()
+
+	if err := f.log.Append(ctx, k.group, entries(k, era, puts, false)); err != nil {
+		return err
+	}
+	if len(puts) > 0 {
+		f.absent.mu.Lock()
+		f.absent.at = time.Time{}
+		f.absent.mu.Unlock()
+	}
+	s.mu.Lock()
+	at.Stored(puts)
+	for _, old := range stale {
+		if s.region == nil || !s.region.Holds(old) { // a record of the current era may have the same key
+			deletes = append(deletes, old)
+		}
+	}
+	s.mu.Unlock()
+	if len(deletes) == 0 {
+		return nil
+	}
+	f.gw.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(f.gw.ctx, 30*time.Second)
+		defer cancel()
+		if err := f.log.Append(ctx, k.group, entries(k, era, deletes, true)); err != nil {
+			f.gw.log.Debug("redundant individual commits stay in the log", "group", k.group, "cause", err)
+			return
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		at.Deleted(deletes)
+	})
+	return nil
+}
+
+func entries(k partKey, era int64, of []region.Fact, gone bool) []factrecord.Record {
+	records := make([]factrecord.Record, len(of))
+	for i, fact := range of {
+		records[i] = factrecord.Record{
+			Group: k.group, Topic: k.source.Topic, Partition: k.source.Partition, Base: k.base,
+			Fact: factrecord.Fact{Keys: fact.Keys, First: fact.First, Last: fact.Last}, Delete: gone,
+		}
+		if !gone {
+			records[i].TopicID, records[i].Era = k.source.TopicID, era
+		}
+	}
+	return records
+}
+
+// lookedTopic is a source topic as it was seen.
+type lookedTopic struct {
+	at time.Time
+	upstream.Topic
+}
+
+// sourceFor is how long a topic counts as it was seen.
+const sourceFor = 5 * time.Second
+
+// source finds an ordinary topic, by name.
+func (f *facts) source(ctx context.Context, name string) (t upstream.Topic, found bool, err error) {
+	f.mu.Lock()
+	seen, ok := f.sources[name]
+	f.mu.Unlock()
+	if ok && time.Since(seen.at) < sourceFor {
+		return seen.Topic, true, nil
+	}
+	topics, err := f.gw.cluster.Topics(ctx, name)
+	if err != nil {
+		return upstream.Topic{}, false, err
+	}
+	if t, found = topics[name]; !found || t.Partitions == 0 {
+		return t, false, nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.sources) > maxParts {
+		clear(f.sources)
+	}
+	f.sources[name] = lookedTopic{time.Now(), t}
+	return t, true, nil
+}
+
+// seenName is the name of an ordinary topic, as far as it was looked at.
+func (f *facts) seenName(r topicRef) string {
+	if r.id == ([16]byte{}) {
+		return r.name
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name, t := range f.sources {
+		if t.ID == r.id {
+			return name
+		}
+	}
+	return r.name
+}
+
+// nameOf is the name of an ordinary topic with this id, "" if there is none.
+func (f *facts) nameOf(ctx context.Context, id [16]byte) (string, error) {
+	if name := f.seenName(topicRef{id: id}); name != "" {
+		return name, nil
+	}
+	topics, err := f.gw.cluster.TopicsByID(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	return topics[id].Name, nil
+}
+
+// partOf is the picture for individual commits of a partition of an ordinary
+// topic; false where there is no such partition. base is the partition count that
+// the client's key ranges are for, 0: the topic's own.
+func (c *conn) partOf(ctx context.Context, group, topic string, partition, base int32) (*groupPart, bool, error) {
+	t, found, err := c.gw.facts.source(ctx, topic)
+	if err != nil || !found || partition < 0 || partition >= t.Partitions {
+		return nil, false, err
+	}
+	if base == 0 {
+		base = t.Partitions
+	}
+	k := partKey{group: group, source: slicecache.Source{Topic: topic, TopicID: t.ID, Partition: partition}, base: base}
+	part := c.gw.groups.part(k)
+	views := c.gw.groups.viewsOf(k)
+	part.mu.Lock()
+	defer part.mu.Unlock()
+	if !slices.Equal(part.views, views) {
+		part.views, part.picture = views, nil
+	}
+	return part, true, nil
+}

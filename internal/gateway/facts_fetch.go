@@ -1,0 +1,185 @@
+package gateway
+
+import (
+	"context"
+	"slices"
+
+	"github.com/tandem-kafka/tandem/internal/progress"
+	"github.com/tandem-kafka/tandem/internal/region"
+	"github.com/tandem-kafka/tandem/keyrange"
+	"github.com/tandem-kafka/tandem/tandemmsg"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// This file answers an OffsetFetch that names key ranges of ordinary topics:
+// with the stable offset, and with what is committed above it (package
+// tandemmsg).
+
+// maxCommitted bounds the offset ranges in the answer for one partition: 16 MB.
+// What is left out is delivered again.
+const maxCommitted = 1_000_000
+
+// asksCommitted reports whether a request names key ranges.
+func asksCommitted(req *kmsg.OffsetFetchRequest) bool {
+	for i := range req.Topics {
+		if keys, err := tandemmsg.KeyRanges(&req.Topics[i]); err != nil || len(keys) > 0 {
+			return true
+		}
+	}
+	for i := range req.Groups {
+		for j := range req.Groups[i].Topics {
+			if keys, err := tandemmsg.KeyRanges(&req.Groups[i].Topics[j]); err != nil || len(keys) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// fetchCommitted adds what is committed individually to the answer of a group.
+func (c *conn) fetchCommitted(ctx context.Context, req *kmsg.OffsetFetchRequest, g *fetchedGroup) error {
+	if g.answer.ErrorCode != 0 || !c.gw.cfg.IndividualCommits {
+		return nil
+	}
+	var behind error
+	caught := false
+	for i := range g.ask.Topics {
+		t := &g.ask.Topics[i]
+		keys, err := tandemmsg.KeyRanges(t)
+		if err == nil && len(keys) == 0 || c.gw.views.Topic(t.Topic, t.TopicID) != nil {
+			continue
+		}
+		var base int32
+		if err == nil {
+			base, err = tandemmsg.KeyAxisBase(t)
+		}
+		a := slices.IndexFunc(g.answer.Topics, func(a kmsg.OffsetFetchResponseGroupTopic) bool {
+			return a.Topic == t.Topic && a.TopicID == t.TopicID
+		})
+		if a < 0 {
+			continue
+		}
+		if !caught {
+			if behind = c.gw.facts.catchUp(ctx, g.ask.Group); behind != nil {
+				c.gw.unreadable(g.ask.Group, behind)
+			}
+			caught = true
+		}
+		for j := range g.answer.Topics[a].Partitions {
+			p := &g.answer.Topics[a].Partitions[j]
+			switch {
+			case p.ErrorCode != 0:
+			case err != nil:
+				p.ErrorCode = c.refuseRanges(g.ask.Group, err)
+			case behind != nil:
+				p.ErrorCode = kerr.CoordinatorLoadInProgress.Code
+			default:
+				if err := c.committedOf(ctx, req, g, t, keys, base, p); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// committedOf fills in one partition of an ordinary topic. What the cluster
+// answered for it stands in p.
+func (c *conn) committedOf(ctx context.Context, req *kmsg.OffsetFetchRequest, g *fetchedGroup, t *kmsg.OffsetFetchRequestGroupTopic, keys keyrange.Set, base int32, p *kmsg.OffsetFetchResponseGroupTopicPartition) error {
+	name, err := t.Topic, error(nil)
+	if name == "" {
+		name, err = c.gw.facts.nameOf(ctx, t.TopicID)
+	}
+	var part *groupPart
+	found := false
+	if err == nil {
+		part, found, err = c.partOf(ctx, g.ask.Group, name, p.Partition, base)
+	}
+	if err != nil {
+		c.gw.unreadable(g.ask.Group, err)
+		p.ErrorCode = kerr.CoordinatorLoadInProgress.Code
+		return nil
+	}
+	if !found {
+		return nil
+	}
+	picture, code, err := c.pictureFor(ctx, req, g, part)
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		p.ErrorCode = code
+		return nil
+	}
+	offset, ours := picture.Source()
+	if !ours || offset < 0 {
+		return nil // what the cluster said holds, and nothing above it
+	}
+	next := part.next(c.gw, part.viewsNow(), c.readsCommitted(g.ask.Group, picture, part.viewsNow()))
+	p.Offset, p.Metadata = picture.Stable(offset, next), new(string)
+	_ = tandemmsg.SetCommittedRangeOffsets(p, c.gw.facts.committed(part.key, picture, keys, p.Offset))
+	_ = tandemmsg.SetKeyAxisBase(p, part.key.base)
+	return nil
+}
+
+// pictureFor reads the picture of a part afresh, with the isolation that an
+// OffsetFetch asks for.
+func (c *conn) pictureFor(ctx context.Context, req *kmsg.OffsetFetchRequest, g *fetchedGroup, part *groupPart) (*progress.Picture, int16, error) {
+	views, apart := part.viewsNow(), c.gw.groups.apart(part.key)
+	tps := make(map[string][]int32)
+	addRows(tps, part.key, views)
+	addRows(tps, part.key, apart)
+	ask := askRows{group: g.ask.Group, member: g.ask.MemberID, memberEpoch: g.ask.MemberEpoch, stable: req.Version >= 7 && req.RequireStable}
+	rows, code, err := c.rows(ctx, ask, tps)
+	if err != nil || code != 0 {
+		return nil, code, err
+	}
+	if unstable(rows) {
+		return nil, kerr.UnstableOffsetCommit.Code, nil
+	}
+	picture, code := pictureOf(part.key, views, apart, rows, nil)
+	if code == 0 {
+		c.gw.facts.attach(picture, part.key)
+	}
+	return picture, code, nil
+}
+
+func (p *groupPart) viewsNow() []*View {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.views
+}
+
+// committed is what is done of key ranges above the stable offset: by facts, and
+// by the rows of views.
+func (f *facts) committed(k partKey, p *progress.Picture, keys keyrange.Set, stable int64) []tandemmsg.KeyRangeOffsets {
+	all := region.New(stable)
+	for j := range p.Width() {
+		if done := p.Done(j); done > stable {
+			all.Add(region.Fact{Keys: keyrange.OfSlice(j, p.Width()), First: 0, Last: done - 1})
+		}
+	}
+	if s := f.state(k.facts()); s != nil {
+		s.mu.Lock()
+		if s.region != nil && s.era == p.Era() && sameTopic(s.topicID, k.source.TopicID) {
+			of, _ := s.region.Committed(keys, stable, maxCommitted)
+			for _, c := range of {
+				for _, o := range c.Offsets {
+					all.Add(region.Fact{Keys: c.Keys, First: o.First, Last: o.Last})
+				}
+			}
+		}
+		s.mu.Unlock()
+	}
+	of, _ := all.Committed(keys, stable, maxCommitted)
+	out := make([]tandemmsg.KeyRangeOffsets, 0, len(of))
+	for _, c := range of {
+		offsets := make([]tandemmsg.OffsetRange, len(c.Offsets))
+		for i, o := range c.Offsets {
+			offsets[i] = tandemmsg.OffsetRange{First: o.First, Last: o.Last}
+		}
+		out = append(out, tandemmsg.KeyRangeOffsets{Keys: c.Keys, Offsets: offsets})
+	}
+	return out
+}
