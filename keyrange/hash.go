@@ -37,8 +37,11 @@ func Murmur2(key []byte) uint32 {
 func Hash(key []byte) uint32 { return Murmur2(key) & 0x7fffffff }
 
 // Position is where a key lies on the key axis. base is the partition count the key was partitioned by, >= 1.
-func Position(key []byte, base int32) uint32 {
-	return bits.Reverse32(Hash(key) / uint32(base))
+func Position(key []byte, base int32) uint32 { return PositionOfHash(Murmur2(key), base) }
+
+// PositionOfHash is Position for who has the key's Murmur2 already.
+func PositionOfHash(murmur2 uint32, base int32) uint32 {
+	return bits.Reverse32(murmur2 & 0x7fffffff / uint32(base))
 }
 
 // NullPosition is where a record with a null key lies on the key axis: its offset decides.
