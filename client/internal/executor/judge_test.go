@@ -1,0 +1,140 @@
+package executor
+
+import (
+	"bytes"
+	"slices"
+)
+
+// judgeBegin looks at a run before it begins.
+func (w *world) judgeBegin(t *Task[*rec]) {
+	f := w.byID[t.Record.id()]
+	if t.TP() != f.tp || t.Offset() != f.offset || !bytes.Equal(t.Record.key, f.key) {
+		w.t.Fatalf("task %v/%d has record %v", t.TP(), t.Offset(), t.Record)
+	}
+	if f.running {
+		w.t.Fatalf("%v runs twice at once", f.rec)
+	}
+	owner := w.ownerOf(f.rec)
+	orphan := t.Host != owner // handed out before it was lost, begun after
+	if f.done != 0 && f.done == owner && !orphan {
+		w.t.Fatalf("%v is done, and was not revoked since", f.rec)
+	}
+	if f.committed && !orphan {
+		w.t.Fatalf("%v is committed", f.rec)
+	}
+	for _, o := range w.fates(f.tp) {
+		if o == f || !w.ordered(f, o) {
+			continue
+		}
+		if o.running {
+			w.t.Fatalf("%v begins while %v runs", f.rec, o.rec)
+		}
+		if o.offset < f.offset && o.done == 0 && !o.gone && !o.committed && !orphan && w.ownerOf(o.rec) == owner {
+			w.t.Fatalf("%v begins before %v is done", f.rec, o.rec)
+		}
+	}
+	f.running = true
+	if orphan {
+		return
+	}
+	limit := w.m.cfg.MaxAttempts
+	switch {
+	case t.Kind() == KindDeadLetter:
+		if w.m.cfg.Last != DeadLetter || limit == 0 || f.failed < limit {
+			w.t.Fatalf("dead letter of %v after %d attempts", f.rec, f.failed)
+		}
+	case limit > 0 && f.failed >= limit:
+		w.t.Fatalf("%v runs after %d attempts", f.rec, f.failed)
+	case t.Attempt() != f.failed+1:
+		w.t.Fatalf("%v has attempt %d after %d failed ones", f.rec, t.Attempt(), f.failed)
+	case w.now < f.retryAt:
+		w.t.Fatalf("%v runs %d ns too early", f.rec, f.retryAt-w.now)
+	}
+}
+
+// ordered reports whether a and b may not overtake each other.
+func (w *world) ordered(a, b *fate) bool {
+	switch w.m.cfg.Order {
+	case ByPartition:
+		return true
+	case ByKey:
+		return a.key != nil && b.key != nil && bytes.Equal(a.key, b.key)
+	}
+	return false
+}
+
+func (w *world) judgeEnd(t *Task[*rec], res Result) {
+	f := w.byID[t.Record.id()]
+	f.running = false
+	owner := t.Host.(int)
+	switch lost := owner != w.ownerOf(f.rec) && !w.leavingStill(f); {
+	case res.Err == nil && t.Kind() == KindDeadLetter:
+		f.letters++
+		fallthrough
+	case res.Err == nil:
+		if f.done == 0 || !lost {
+			f.done = owner
+		}
+	case t.Kind() == KindHandle && !lost:
+		f.failed++
+		f.retryAt = 0
+		if limit := w.m.cfg.MaxAttempts; res.Delay > 0 && (limit == 0 || f.failed < limit) {
+			f.retryAt = w.now + res.Delay
+		}
+	}
+}
+
+// leavingStill reports whether a revocation of the record is not over: its failure still counts.
+func (w *world) leavingStill(f *fate) bool {
+	for _, had := range w.revokes {
+		for _, o := range had {
+			if o.tp == f.tp && o.keys.Contains(f.position()) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (w *world) judgeSkip(f *fate) {
+	if w.m.cfg.Last != Skip || f.failed < w.m.cfg.MaxAttempts {
+		w.t.Fatalf("%v was skipped after %d attempts", f.rec, f.failed)
+	}
+	f.done = max(w.ownerOf(f.rec), 1)
+}
+
+// judgeCommit looks at a commit when it is sent.
+func (w *world) judgeCommit(c Commit) {
+	if err := c.Keys.Validate(); err != nil || len(c.Keys) == 0 {
+		w.t.Fatalf("commit of key ranges %v: %v", c.Keys, err)
+	}
+	if len(c.Ranges) > w.m.cfg.MaxRanges {
+		w.t.Fatalf("%d ranges", len(c.Ranges))
+	}
+	last := c.Watermark
+	for i, r := range c.Ranges {
+		if r.Last < r.First || i > 0 && r.First <= last+1 || i == 0 && r.First <= last {
+			w.t.Fatalf("ranges %v, watermark %d", c.Ranges, c.Watermark)
+		}
+		last = r.Last
+	}
+	if last > w.ends[c.TP] {
+		w.t.Fatalf("commit up to %d of %d", last, w.ends[c.TP])
+	}
+	for _, f := range w.fates(c.TP) {
+		if f.done != 0 || f.committed || f.gone || !c.Keys.Contains(f.position()) {
+			continue
+		}
+		if f.offset < c.Watermark {
+			w.t.Fatalf("watermark %d is above %v, which is not done", c.Watermark, f.rec)
+		}
+		for _, r := range c.Ranges {
+			if r.Contains(f.offset) {
+				w.t.Fatalf("%v holds %v, which is not done", r, f.rec)
+			}
+		}
+	}
+	if !slices.IsSortedFunc(c.Retries, func(a, b Retry) int { return int(a.Offset - b.Offset) }) {
+		w.t.Fatalf("retries %v", c.Retries)
+	}
+}

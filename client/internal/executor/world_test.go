@@ -1,0 +1,460 @@
+package executor
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"github.com/tandem-kafka/tandem/client/internal/done"
+	"github.com/tandem-kafka/tandem/client/internal/offsets"
+	"github.com/tandem-kafka/tandem/keyrange"
+)
+
+// rec is a record of the model: R of its Machine.
+type rec struct {
+	tp     TP
+	offset int64
+	key    []byte
+	copied bool
+}
+
+func (r *rec) meta() Meta { return Meta{Offset: r.offset, Key: r.key, Size: 100} }
+
+func (r *rec) position() uint32 {
+	if r.key == nil {
+		return keyrange.NullPosition(r.offset)
+	}
+	return keyrange.Position(r.key, 1)
+}
+
+// id tells records apart.
+type id struct {
+	tp     TP
+	offset int64
+}
+
+func (r *rec) id() id { return id{r.tp, r.offset} }
+
+// fate is what the world knows of a record.
+type fate struct {
+	*rec
+	done      int // the assignment under which it was done; 0: it is not
+	committed bool
+	gone      bool  // compacted
+	failed    int32 // attempts that failed
+	stored    int32 // of them, in a commit that was acknowledged
+	retryAt   int64
+	letters   int // dead letters written
+	running   bool
+}
+
+// owned are key ranges as the world assigned them.
+type owned struct {
+	id   int // changes with every Assign; a split keeps it
+	tp   TP
+	keys keyrange.Set
+}
+
+// worker runs tasks one after the other. ran are over, tasks[ran] runs if begun.
+type worker struct {
+	tasks []*Task[*rec]
+	ran   int
+	begun bool
+}
+
+// world plays log, coordinator, workers and clock for a Machine, and judges it.
+type world struct {
+	t       *rapid.T
+	cfg     Config
+	m       *Machine[*rec]
+	now     int64
+	tps     []TP
+	logs    map[TP][]*fate
+	ends    map[TP]int64 // of the logs
+	byID    map[id]*fate
+	owned   []owned
+	free    map[TP]keyrange.Set // what can be assigned: released
+	ids     int
+	workers []*worker
+	commits []Commit
+	refused map[int64]bool // commits, by id
+	retries map[TP]map[int64]Retry // stored with commits
+	rereads []Reread
+	revokes map[int64][]owned // by id of Revoke: what becomes free
+	paused  map[TP]bool
+	stopped bool
+	calm    bool // nothing fails any more
+	steps   int
+}
+
+var errHandler = errors.New("handler failed")
+
+func newWorld(t *rapid.T, cfg Config, partitions int) *world {
+	w := &world{t: t, cfg: cfg, now: 1000 * Second, logs: map[TP][]*fate{}, ends: map[TP]int64{}, byID: map[id]*fate{}, free: map[TP]keyrange.Set{}, retries: map[TP]map[int64]Retry{}}
+	for p := range partitions {
+		tp := TP{"orders", int32(p)}
+		w.tps = append(w.tps, tp)
+		w.retries[tp] = map[int64]Retry{}
+	}
+	w.start()
+	return w
+}
+
+// start begins a process.
+func (w *world) start() {
+	m, err := New(w.cfg, (*rec).meta, func(r *rec) *rec { c := *r; c.copied = true; return &c })
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.m, w.workers, w.owned, w.commits, w.rereads, w.revokes, w.paused, w.refused = m, nil, nil, nil, nil, map[int64][]owned{}, map[TP]bool{}, map[int64]bool{}
+	for range w.m.cfg.Handlers {
+		w.workers = append(w.workers, &worker{})
+	}
+	for _, tp := range w.tps {
+		w.free[tp] = keyrange.Set{keyrange.Full}
+	}
+	for _, f := range w.byID {
+		f.running = false
+	}
+}
+
+func (w *world) produce(tp TP, key []byte, gap int64) {
+	o := w.ends[tp] + gap
+	f := &fate{rec: &rec{tp: tp, offset: o, key: key}}
+	w.logs[tp] = append(w.logs[tp], f)
+	w.byID[f.id()] = f
+	w.ends[tp] = o + 1
+}
+
+// ownerOf is the assignment that a record belongs to; 0: none.
+func (w *world) ownerOf(r *rec) int {
+	for _, o := range w.owned {
+		if o.tp == r.tp && o.keys.Contains(r.position()) {
+			return o.id
+		}
+	}
+	return 0
+}
+
+// assign assigns what of keys is free, from what is committed.
+func (w *world) assign(tp TP, keys keyrange.Set, guard int) {
+	keys = keyrange.AppendIntersect(nil, keys, w.free[tp])
+	if len(keys) == 0 {
+		return
+	}
+	w.free[tp] = keyrange.AppendSubtract(nil, w.free[tp], keys)
+	a := Assignment{Keys: keys, Base: 1, Start: w.ends[tp], Guard: guard}
+	if keys.Covers(keyrange.Full) && w.ids%2 == 0 {
+		a.Keys = nil
+	}
+	for _, f := range w.logs[tp] {
+		if keys.Contains(f.position()) && !f.committed && !f.gone {
+			a.Start = f.offset
+			break
+		}
+	}
+	// Of every key range of its own: all offsets above Start but those of its records that are not committed.
+	for _, r := range keys {
+		c := done.Committed{Keys: r}
+		from := a.Start
+		add := func(to int64) {
+			if from < to {
+				c.Ranges = append(c.Ranges, offsets.Range{First: from, Last: to - 1})
+			}
+			from = to + 1
+		}
+		for _, f := range w.logs[tp] {
+			if f.offset >= a.Start && r.Contains(f.position()) && !f.committed {
+				add(f.offset)
+			}
+		}
+		for _, f := range slices.Backward(w.logs[tp]) {
+			if f.committed && r.Contains(f.position()) {
+				add(f.offset + 1)
+				break
+			}
+		}
+		if len(c.Ranges) > 0 {
+			a.Committed = append(a.Committed, c)
+		}
+	}
+	for _, r := range w.retries[tp] {
+		a.Retries = append(a.Retries, r)
+		if f := w.byID[id{tp, r.Offset}]; keys.Contains(f.position()) && f.done == 0 {
+			f.failed = f.stored // a later failure was not stored, and is forgotten
+		}
+	}
+	for _, f := range w.logs[tp] {
+		if keys.Contains(f.position()) {
+			f.failed, f.retryAt = f.stored, 0
+			if r, ok := w.retries[tp][f.offset]; ok {
+				f.retryAt = r.NextAt
+			}
+		}
+	}
+	w.ids++
+	w.owned = append(w.owned, owned{w.ids, tp, keys})
+	w.log("assign %d: %v/%v from %d, committed %v, retries %v", w.ids, tp.Partition, keys, a.Start, a.Committed, a.Retries)
+	if err := w.m.Assign(tp, a, w.now); err != nil {
+		w.t.Fatalf("assign %v: %v", keys, err)
+	}
+}
+
+// disown takes keys from what is owned and returns what was there.
+func (w *world) disown(tp TP, keys keyrange.Set) (had []owned) {
+	var rest []owned
+	for _, o := range w.owned {
+		common := keyrange.AppendIntersect(nil, o.keys, keys)
+		if o.tp != tp || len(common) == 0 {
+			rest = append(rest, o)
+			continue
+		}
+		had = append(had, owned{o.id, tp, common})
+		if left := keyrange.AppendSubtract(nil, o.keys, keys); len(left) > 0 {
+			rest = append(rest, owned{o.id, tp, left})
+		}
+	}
+	w.owned = rest
+	return had
+}
+
+func (w *world) revoke(tp TP, keys keyrange.Set, limit int64) {
+	had := w.disown(tp, keys)
+	w.log("revoke %v/%v: %v", tp.Partition, keys, had)
+	w.revokes[w.m.Revoke(tp, keys, w.now+limit, w.now)] = had
+}
+
+func (w *world) lose(tp TP, keys keyrange.Set) {
+	w.log("lose %v/%v", tp.Partition, keys)
+	for _, o := range w.disown(tp, keys) {
+		w.free[tp] = keyrange.AppendUnion(nil, w.free[tp], o.keys)
+	}
+	w.m.Lost(tp, keys, w.now)
+	for _, c := range w.commits { // those under way are refused
+		if c.TP == tp && len(keyrange.AppendIntersect(nil, c.Keys, keys)) > 0 {
+			w.refused[c.ID] = true
+		}
+	}
+}
+
+// fetch brings up to n records from the lowest position of a partition, or from that of one holding.
+func (w *world) fetch(tp TP, n int, one bool) {
+	positions := w.m.Positions(tp)
+	if len(positions) == 0 {
+		return
+	}
+	f := Fetch[*rec]{From: positions[0].Next}
+	if one {
+		f.Keys = positions[0].Keys
+	}
+	for _, p := range positions[1:] {
+		if !one {
+			f.From = min(f.From, p.Next)
+		}
+	}
+	f.To = w.ends[tp]
+	for _, r := range w.logs[tp] {
+		if r.offset < f.From || r.gone {
+			continue
+		}
+		if len(f.Records) == n {
+			f.To = f.Records[n-1].offset + 1
+			break
+		}
+		f.Records = append(f.Records, r.rec)
+	}
+	before := w.m.records
+	if len(f.Records) > 0 {
+		w.log("fetch %v from %d to %d: %v", tp.Partition, f.From, f.To, f.Records)
+	}
+	w.m.Fetched(tp, f, w.now)
+	if limit := w.m.cfg.MaxRecords + len(f.Records); before <= w.m.cfg.MaxRecords && w.m.records > limit {
+		w.t.Fatalf("%d records in memory, limit %d", w.m.records, limit)
+	}
+}
+
+// take gives a worker that has nothing up to n tasks.
+func (w *world) take(k *worker, n int) {
+	if len(k.tasks) > 0 {
+		return
+	}
+	k.tasks, k.ran, k.begun = w.m.Take(k.tasks, n, w.now), 0, false
+	if len(k.tasks) > n {
+		w.t.Fatalf("took %d tasks of %d", len(k.tasks), n)
+	}
+	for _, t := range k.tasks {
+		if t.Host != nil {
+			w.t.Fatalf("task %d comes with what was left in it: %v", t.Offset(), t.Host)
+		}
+		t.Host = w.ownerOf(t.Record)
+	}
+}
+
+// recall gives back what a worker has not begun.
+func (w *world) recall(k *worker) {
+	from := k.ran
+	if k.begun {
+		from++
+	}
+	if from < len(k.tasks) {
+		w.m.GiveBack(k.tasks[from:], w.now)
+		k.tasks = k.tasks[:from]
+	}
+	if k.ran == len(k.tasks) {
+		k.tasks, k.ran = nil, 0
+	}
+}
+
+// begin begins a worker's next task.
+func (w *world) begin(k *worker) {
+	if k.begun || k.ran == len(k.tasks) {
+		return
+	}
+	w.output() // says what was skipped
+	k.begun = true
+	w.log("begin %v kind %d attempt %d", k.tasks[k.ran].Record, k.tasks[k.ran].Kind(), k.tasks[k.ran].Attempt())
+	w.judgeBegin(k.tasks[k.ran])
+}
+
+// end ends the run of a worker.
+func (w *world) end(k *worker, res Result) {
+	if !k.begun {
+		return
+	}
+	t := k.tasks[k.ran]
+	k.begun = false
+	k.ran++
+	w.log("end %v: %v", t.Record, res)
+	w.judgeEnd(t, res)
+	if res.Err != nil {
+		w.recall(k)
+	}
+	w.m.Finish(t, res, w.now)
+	if k.ran == len(k.tasks) {
+		k.tasks, k.ran = nil, 0
+	}
+}
+
+// commitDone answers the oldest commit. arrived: though it failed.
+func (w *world) commitDone(ok, arrived bool) {
+	c := w.commits[0]
+	w.commits = w.commits[1:]
+	if w.refused[c.ID] {
+		ok, arrived = false, false
+	}
+	if ok || arrived {
+		for _, f := range w.logs[c.TP] {
+			if !c.Keys.Contains(f.position()) {
+				continue
+			}
+			if f.offset < c.Watermark || slices.ContainsFunc(c.Ranges, func(r offsets.Range) bool { return r.Contains(f.offset) }) {
+				f.committed = true
+			}
+			delete(w.retries[c.TP], f.offset)
+			f.stored = 0
+		}
+		for _, r := range c.Retries {
+			f := w.byID[id{c.TP, r.Offset}]
+			if c.Keys.Contains(f.position()) {
+				w.retries[c.TP][r.Offset] = r
+				f.stored = r.Attempts
+			}
+		}
+	}
+	w.log("commit %d is answered: %v, arrived %v", c.ID, ok, arrived)
+	w.m.CommitDone(c.ID, ok, w.now)
+}
+
+// reread answers the oldest reread.
+func (w *world) reread(n int, ok bool) {
+	r := w.rereads[0]
+	w.log("reread %+v: %v", r, ok)
+	w.rereads = w.rereads[1:]
+	if !ok {
+		w.m.RereadFailed(r.ID, w.now)
+		return
+	}
+	var list []*rec
+	to := w.ends[r.TP]
+	for _, f := range w.logs[r.TP] {
+		if f.offset < r.From || f.gone || w.steps%2 == 0 && !r.Keys.Contains(f.position()) {
+			continue
+		}
+		if len(list) == n {
+			to = list[n-1].offset + 1
+			break
+		}
+		list = append(list, f.rec)
+	}
+	w.m.RereadDone(r.ID, to, list, w.now)
+}
+
+// output carries out what the machine wants.
+func (w *world) output() {
+	o := w.m.Output()
+	if again := w.m.Output(); len(again.Flow)+len(again.Commits) > 0 {
+		w.t.Fatalf("output twice: %+v", again)
+	}
+	for _, f := range o.Flow {
+		if w.paused[f.TP] == f.Paused {
+			w.t.Fatalf("told twice that paused is %v", f.Paused)
+		}
+		w.paused[f.TP] = f.Paused
+	}
+	for _, r := range o.Reports {
+		if r.Kind == Skipped {
+			w.judgeSkip(w.byID[id{r.TP, r.Offset}])
+		}
+	}
+	for _, c := range o.Commits {
+		w.log("commit %+v", c)
+		w.judgeCommit(c)
+		w.commits = append(w.commits, c)
+	}
+	w.rereads = append(w.rereads, o.Rereads...)
+	for _, r := range o.Released {
+		w.log("released %+v", r)
+		had, ok := w.revokes[r.ID]
+		if !ok {
+			w.t.Fatalf("released %d that nobody revoked", r.ID)
+		}
+		delete(w.revokes, r.ID)
+		for _, h := range had {
+			if !covers(r.Keys, h.keys) {
+				w.t.Fatalf("released %v of %v", r.Keys, h.keys)
+			}
+			w.free[h.tp] = keyrange.AppendUnion(nil, w.free[h.tp], h.keys)
+		}
+	}
+	if o.Stopped != nil {
+		w.stopped = true
+	}
+}
+
+func (r *rec) String() string { return fmt.Sprintf("%d/%d %q %08x", r.tp.Partition, r.offset, r.key, r.position()) }
+
+func (w *world) log(format string, args ...any) {
+	w.t.Logf("%d "+format, append([]any{(w.now - 1000*Second) / Millisecond}, args...)...)
+}
+
+func (w *world) fates(tp TP) []*fate { return w.logs[tp] }
+
+func (w *world) String() string {
+	s := fmt.Sprintf("%+v\n", w.m.Stats())
+	for _, tp := range w.tps {
+		for _, f := range w.logs[tp] {
+			s += fmt.Sprintf("%v/%d key %q done %d committed %v gone %v failed %d letters %d owner %d\n", tp.Partition, f.offset, f.key, f.done, f.committed, f.gone, f.failed, f.letters, w.ownerOf(f.rec))
+		}
+	}
+	w.m.each(func(t *Task[*rec]) {
+		s += fmt.Sprintf("task %v state %d guarded %v gates %v counted %v; its holding: stage %d gates %d counting %v store %v sent %v behind %d lane %d\n", t.Record, t.state, t.guarded, t.gates, t.counted,
+			t.hold.stage, t.hold.gates, t.hold.counting != nil, t.hold.store, t.hold.sent != nil, len(t.hold.behind), len(t.hold.lane))
+	})
+	for _, k := range slices.Sorted(maps.Keys(w.revokes)) {
+		s += fmt.Sprintf("revoke %d\n", k)
+	}
+	return s
+}
