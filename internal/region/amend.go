@@ -61,6 +61,7 @@ func (r *Region) missing(keys keyrange.Range, run []OffsetRange, stable int64, p
 	missing, n := make([]bool, len(run)), 0
 	lanes := r.records.appendOver(nil, keys, run[0].First)
 	lanes = put.appendOver(lanes, keys, run[0].First)
+	slices.SortFunc(lanes, compareLanes)
 	cut(keys, lanes, func(_ keyrange.Range, over []*lane) bool {
 		r.climber.reset(over, max(run[0].First, stable))
 		for i, o := range run {

@@ -1,6 +1,9 @@
 package region
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // never is behind all offsets that can be done.
 const never = math.MaxInt64
@@ -33,6 +36,9 @@ func (c *climber) reset(lanes []*lane, from int64) {
 	*c = (*c)[:0]
 	for _, l := range lanes {
 		*c = append(*c, cursor{&l.list, l.behind(from)})
+	}
+	if len(*c) > 4 { // then those that go on from each other are mostly in order, and after goes round once
+		slices.SortFunc(*c, func(a, b cursor) int { return a.list.at(place{}).compare(*b.list.at(place{})) })
 	}
 }
 

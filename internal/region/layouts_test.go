@@ -87,7 +87,7 @@ func TestLayoutsThatComeAndGoLeaveNothing(t *testing.T) {
 
 // BenchmarkLayouts is one generation of 16 members, with so many before it since a key got stuck.
 func BenchmarkLayouts(b *testing.B) {
-	for _, before := range []int64{100, 1000, 5000} {
+	for _, before := range []int64{100, 1000} {
 		b.Run(fmt.Sprint(before), func(b *testing.B) {
 			rnd, r := rand.New(rand.NewPCG(5, 6)), New(0)
 			g := int64(0)

@@ -15,6 +15,8 @@ func compareKeys(a, b keyrange.Range) int {
 	return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Last, b.Last))
 }
 
+func compareLanes(a, b *lane) int { return compareKeys(a.keys, b.keys) }
+
 func (p *plane) search(keys keyrange.Range) (int, bool) {
 	return slices.BinarySearchFunc(p.lanes, keys, func(l *lane, k keyrange.Range) int { return compareKeys(l.keys, k) })
 }
@@ -73,9 +75,9 @@ func (p *plane) appendOver(dst []*lane, keys keyrange.Range, offset int64) []*la
 	return dst
 }
 
-// cut calls f with the parts of keys that the same lanes lie over, from the first to the last, until it returns false. It uses up lanes.
+// cut calls f with the parts of keys that the same lanes lie over, from the first to the last, until it returns false. lanes are
+// sorted by compareLanes, and used up.
 func cut(keys keyrange.Range, lanes []*lane, f func(part keyrange.Range, over []*lane) bool) {
-	slices.SortFunc(lanes, func(a, b *lane) int { return compareKeys(a.keys, b.keys) })
 	over, next := 0, 0 // lanes[:over] lie over the part, those from next on begin behind it
 	for first := keys.First; ; {
 		for ; next < len(lanes) && lanes[next].keys.First <= first; next++ {

@@ -9,8 +9,8 @@ type Region struct {
 	others  plane // what is done, above the stable offset, without a record of its own
 	strips  strips
 
-	climber climber // memory that is used again
-	lanes   []*lane
+	climber      climber // memory that is used again
+	lanes, above []*lane
 }
 
 // New returns a region in which everything below the stable offset is done, and nothing else.

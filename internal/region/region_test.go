@@ -294,3 +294,74 @@ func (m *model) clone() *model {
 	}
 	return &n
 }
+
+func TestWhatIsNotValidIsIgnored(t *testing.T) {
+	r := New(-1)
+	for _, f := range []Fact{
+		{keyrange.Range{First: 2, Last: 1}, 1, 2}, {keyrange.Full, 3, 2}, {keyrange.Full, -1, 2}, {keyrange.Full, 1, 1<<63 - 1},
+	} {
+		if f.Valid() || r.Add(f) || r.Holds(f) {
+			t.Errorf("%v is taken", f)
+		}
+		r.Replay(f)
+		r.Stored([]Fact{f, {keyrange.Full, 7, 8}, f})
+		r.ReplayDelete(f)
+		r.With([]Fact{f})
+	}
+	if s := r.Size(); r.Stable() != 0 || s.Records != 1 || s.Others != 0 || r.Next(keyrange.Full, 7, nil) != 9 {
+		t.Errorf("stable offset %d, %+v", r.Stable(), s)
+	}
+}
+
+func TestHighestOffset(t *testing.T) {
+	const last = 1<<63 - 2
+	r := New(0)
+	puts, _ := r.Amend([]Fact{{keyrange.Full, last - 1, last}, {keyrange.Full, 0, last - 2}}, 0, 0)
+	if want := []Fact{{keyrange.Full, 0, last}}; !slices.Equal(puts, want) {
+		t.Errorf("puts %v", puts)
+	}
+	r.Add(puts...)
+	if next := r.Next(keyrange.Full, 0, nil); next != last+1 {
+		t.Errorf("next %d", next)
+	}
+	r.Stored(puts)
+	if got, _ := r.Committed(keyrange.Set{keyrange.Full}, 5, 0); len(got) != 1 || got[0].Offsets[0] != (OffsetRange{5, last}) {
+		t.Errorf("committed %v", got)
+	}
+	r.SetStable(last + 1)
+	if _, deletes := r.Amend(nil, 0, 0); !slices.Equal(deletes, puts) {
+		t.Errorf("deletes %v", deletes)
+	}
+}
+
+// What is done without a record takes no memory for longer than it says something.
+func TestOthersGoWhenRecordsOrTheStableOffsetSayIt(t *testing.T) {
+	r := New(0)
+	r.Add(of(left, 5, 6, 10, 12, 20, 22)...)
+	if s := r.Size(); s.Others != 3 {
+		t.Errorf("%+v", s)
+	}
+	r.Stored(all(10, 15))
+	if s := r.Size(); s.Others != 2 || s.Records != 1 {
+		t.Errorf("after a record: %+v", s)
+	}
+	r.SetStable(7)
+	if s := r.Size(); s.Others != 1 {
+		t.Errorf("after the stable offset: %+v", s)
+	}
+	r.Stored(all(18, 30))
+	if s := r.Size(); s.Others != 0 || len(r.others.lanes) != 0 {
+		t.Errorf("after another record: %+v", s)
+	}
+}
+
+func TestRecordsStopsWhenAsked(t *testing.T) {
+	r := New(0)
+	r.Stored(all(1, 1, 3, 3, 5, 5))
+	for f := range r.Records() {
+		if f.First != 1 {
+			t.Errorf("%v comes first", f)
+		}
+		break
+	}
+}

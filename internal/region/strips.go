@@ -74,7 +74,9 @@ func (r *Region) lift(keys keyrange.Range, to func(low int64) int64) {
 		if whole.First < part.First {
 			out = out.append(whole.First, low)
 		}
-		cut(part, r.over(part, offset, nil), func(part keyrange.Range, over []*lane) bool {
+		lanes := r.over(part, offset, nil)
+		slices.SortFunc(lanes, compareLanes)
+		cut(part, lanes, func(part keyrange.Range, over []*lane) bool {
 			r.climber.reset(over, offset)
 			out = out.append(part.First, r.climber.after(offset, never))
 			return true
@@ -98,18 +100,38 @@ func (r *Region) over(keys keyrange.Range, offset int64, extra *plane) []*lane {
 }
 
 // parts calls f with the parts of keys that differ in their low or in the lanes over them, from the first to the last, until it
-// returns false. Lanes without anything at or behind from are left out.
+// returns false. Lanes without anything at or behind both from and low are left out.
 func (r *Region) parts(keys keyrange.Range, from int64, extra *plane, f func(part keyrange.Range, low int64, over []*lane) bool) {
-	i, _ := r.strips.over(keys)
-	cut(keys, r.over(keys, from, extra), func(part keyrange.Range, over []*lane) bool {
-		for ; ; i++ {
-			whole := r.strips.keys(i)
-			if p, ok := whole.Intersect(part); ok && !f(p, r.strips[i].low, over) {
-				return false
-			}
-			if whole.Last >= part.Last {
-				return true // the next part may begin in the same strip
+	lanes := r.over(keys, from, extra)
+	slices.SortFunc(lanes, compareLanes)
+	near, next := 0, 0 // lanes[:near] may lie over the strip, those from next on begin behind it
+	i, j := r.strips.over(keys)
+	for ; i < j; i++ {
+		part, _ := r.strips.keys(i).Intersect(keys)
+		low := r.strips[i].low
+		for ; next < len(lanes) && lanes[next].keys.First <= part.Last; next++ {
+			lanes[near] = lanes[next]
+			near++
+		}
+		n := 0
+		r.above = r.above[:0]
+		for _, l := range lanes[:near] {
+			if l.keys.Last >= part.First {
+				lanes[n] = l
+				n++
+				if l.top() >= low {
+					r.above = append(r.above, l)
+				}
 			}
 		}
-	})
+		near = n
+		more := true
+		cut(part, r.above, func(part keyrange.Range, over []*lane) bool {
+			more = f(part, low, over)
+			return more
+		})
+		if !more {
+			return
+		}
+	}
 }
