@@ -50,8 +50,7 @@ func (call *commitCall) result(topic, index int) int16 {
 	if r := call.rangeRow(topic, index); r != nil {
 		return r.code
 	}
-	switch {
-	case call.codeOf == nil:
+	if call.codeOf == nil {
 		return 0
 	}
 	return call.codeOf(topic, index)
