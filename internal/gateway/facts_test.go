@@ -372,3 +372,28 @@ func TestLimitOfRanges(t *testing.T) {
 	w.mustCommit(group, topic, rangesOf(whole, 18, 18))
 	w.wantCommitted(group, topic, 13, "[00000000-ffffffff] [14-14 16-16 18-18]")
 }
+
+// A consumer of a view seeks back behind what is committed individually: it gets those records again.
+func TestGoingBackBehindFacts(t *testing.T) {
+	w := ranged(t, nil)
+	topic, group := w.names(t)
+	w.topic(topic, 1)
+	w.produce(topic, 100)
+	view := topic + ".view2"
+	if _, err := w.admin.Metadata(t.Context(), view); err != nil {
+		t.Fatal(err)
+	}
+	w.mustCommit(group, topic, rangesOf(whole, 10, 39))
+	w.commit(group, view, map[int32]int64{0: 80, 1: 80})
+	w.commit(group, view, map[int32]int64{0: 20})
+	got, err := w.admin.FetchOffsets(t.Context(), group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, _ := got.Lookup(view, 0); o.At != 20 {
+		t.Errorf("the slice begins at %d, not 20", o.At)
+	}
+	if at, _, _ := w.committed(group, topic, whole); at > 21 {
+		t.Errorf("the stable offset is %d, above what is to be done again", at)
+	}
+}

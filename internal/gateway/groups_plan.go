@@ -131,7 +131,12 @@ func (c *conn) plan(ctx context.Context, call *commitCall, p *partPlan) error {
 	for _, i := range p.rows {
 		commits = append(commits, call.rows[i].commit)
 	}
-	if p.plan = p.picture.Plan(commits, env); !c.admitted(call, p) {
+	p.plan = p.picture.Plan(commits, env)
+	if len(p.plan.Back) > 0 && !call.txn && p.picture.HasFacts() {
+		env.Renew = true
+		p.plan = p.picture.Plan(commits, env)
+	}
+	if !c.admitted(call, p) {
 		if len(p.rows) == 0 {
 			p.picture = nil
 			return nil

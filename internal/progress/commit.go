@@ -28,6 +28,9 @@ type Env struct {
 	// then, and they began with stable offsets only.
 	SourcePending bool
 	NowMs         int64 // ms since 1970
+	// Renew opens a new era, at the present stable offset: a commit that goes back in a group with facts needs it, since facts cannot be
+	// taken back (Picture.HasFacts). What else was done above the stable offset is forgotten.
+	Renew bool
 	// Facts count in the era that the plan is for, instead of the picture's: they have what the commit adds. Those of the
 	// picture must be among them if it is in the same era. nil: the picture's.
 	Facts func(era int64) Facts
@@ -63,8 +66,11 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 	next := p.Clone()
 	before := p.reading()
 	era := before.era
-	plan := Plan{Opens: p.foreign()}
-	if plan.Opens && env.SourcePending {
+	plan := Plan{Opens: p.foreign() || env.Renew}
+	if env.Renew {
+		era = max(era, p.highestEra()) + 1
+	}
+	if p.foreign() && env.SourcePending {
 		// The undecided transaction may have opened an era of the same number before the source row was
 		// last set; its rows must not count in ours.
 		era = max(era+1, env.NowMs)
@@ -103,8 +109,11 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 	if plan.Opens || sum != p.checksum(era) {
 		r.trusted = false
 	}
-	if r.facts = before.facts; env.Facts != nil {
+	switch {
+	case env.Facts != nil:
 		r.facts = env.Facts(era)
+	case !plan.Opens:
+		r.facts = before.facts
 	}
 	plan.Era = era
 	if plan.Opens {

@@ -112,3 +112,29 @@ func TestFactsWithoutViews(t *testing.T) {
 		t.Errorf("%+v", opened)
 	}
 }
+
+// A commit that goes back in a group with facts leaves all of them behind: they could not be taken back one by one.
+func TestGoingBackLeavesFactsBehind(t *testing.T) {
+	p := NewPicture([]View{{Name: "v", K: 2}})
+	p.SetSource(sourceText(5, "tandem:1:3:5"))
+	row := viewText(nil, tag{era: 3}, 20)
+	p.SetView(0, 1, Row{Offset: 20, LeaderEpoch: -1, Metadata: &row})
+	p.SetFacts(3, done{keyrange.Full, 0, 9})
+	back := []Commit{{View: 0, Slice: 1, Offset: 8, LeaderEpoch: -1, Began: 20}}
+	if plan := p.Plan(back, Env{}); len(plan.Back) != 1 || !p.HasFacts() {
+		t.Fatalf("it does not go back: %+v", plan)
+	}
+	plan := p.Plan(back, Env{Renew: true})
+	if plan.Era != 4 || !plan.Opens || plan.Source.Offset != 5 { // not 8: slice 0 is done below 5 only
+		t.Errorf("%+v", plan)
+	}
+	p.Apply(plan)
+	if p.HasFacts() {
+		t.Error("the facts still count")
+	}
+	for s, want := range []int64{5, 8} {
+		if got := p.Start(0, int32(s), false).Offset; got != want {
+			t.Errorf("slice %d begins at %d, not %d", s, got, want)
+		}
+	}
+}

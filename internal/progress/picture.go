@@ -135,6 +135,9 @@ func (p *Picture) factsIn(era int64) Facts {
 	return nil
 }
 
+// HasFacts reports whether any facts count.
+func (p *Picture) HasFacts() bool { return p.factsIn(p.Era()) != nil }
+
 // Any reports whether there is any row at all.
 func (p *Picture) Any() bool {
 	return p.source.present() || slices.ContainsFunc(p.rows, func(rows []row) bool {
@@ -178,17 +181,22 @@ func (p *Picture) Era() int64 {
 	if p.source.present() && p.source.ours {
 		return p.source.tag.era
 	}
-	highest, any := p.apart, false
+	// Facts alone: the source row that they belong to has expired, and the group begins anew.
+	if p.foreign() || p.facts != nil && !p.Any() {
+		return p.highestEra() + 1
+	}
+	return p.highestEra()
+}
+
+// highestEra is the highest era that any view row or fact names.
+func (p *Picture) highestEra() int64 {
+	highest := p.apart
 	for _, rows := range p.rows {
 		for i := range rows {
 			if r := &rows[i]; r.present() && r.ours {
-				highest, any = max(highest, r.tag.era), true
+				highest = max(highest, r.tag.era)
 			}
 		}
-	}
-	// Facts alone: the source row that they belong to has expired, and the group begins anew.
-	if p.foreign() || !any && p.facts != nil && !p.source.present() {
-		return highest + 1
 	}
 	return highest
 }
