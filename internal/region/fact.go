@@ -41,3 +41,23 @@ func (f Fact) Valid() bool { return f.Keys.Valid() && f.Offsets().valid() }
 func (f Fact) Offsets() OffsetRange { return OffsetRange{f.First, f.Last} }
 
 func (f Fact) String() string { return f.Keys.String() + " x " + f.Offsets().String() }
+
+// runs calls f with facts that follow each other, as long as they are of one key range and their offsets are sorted and disjoint. It
+// leaves out those that are not valid or end below from.
+func runs(facts []Fact, from int64, f func(keys keyrange.Range, run []OffsetRange)) {
+	var keys keyrange.Range
+	var run []OffsetRange
+	for _, fact := range facts {
+		if !fact.Valid() || fact.Last < from {
+			continue
+		}
+		if n := len(run); n > 0 && (fact.Keys != keys || fact.First <= run[n-1].Last) {
+			f(keys, run)
+			run = run[:0]
+		}
+		keys, run = fact.Keys, append(run, fact.Offsets())
+	}
+	if len(run) > 0 {
+		f(keys, run)
+	}
+}

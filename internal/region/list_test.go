@@ -51,7 +51,7 @@ func checkList(t *rapid.T, l *list, want []OffsetRange) {
 		got = append(got, c...)
 	}
 	if !slices.Equal(got, want) {
-		t.Fatalf("%v, want %v", got, want)
+		t.Fatalf("%s, want %s", short(got), short(want))
 	}
 	p := place{}
 	for i := range want {

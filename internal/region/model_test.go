@@ -102,7 +102,7 @@ func (m *model) committed(keys keyrange.Set, from int64) (all []Committed) {
 	for _, k := range keys {
 		for p := k.First - m.shift; p <= k.Last-m.shift; p++ {
 			var offsets []OffsetRange
-			for o := max(from, m.stable); o < m.offsets; o++ {
+			for o := from; o < m.offsets; o++ {
 				if m.done[p][o] {
 					offsets = appendTouching(offsets, OffsetRange{o, o})
 				}

@@ -17,44 +17,28 @@ func (r *Region) Replay(f Fact) {
 
 // ReplayDelete takes in that a record was deleted, by whomever. What it said stays done: somebody saw it covered, or
 // below the stable offset.
-func (r *Region) ReplayDelete(f Fact) {
-	l := r.records.find(f.Keys)
-	if l == nil || !l.drop(f.Offsets()) {
-		return
-	}
-	if l.empty() {
-		r.records.tidy(f.Keys)
-	} else if l.hides(f.Offsets()) {
-		return
-	}
-	r.Add(f)
-}
-
-// Stored says that these records are durable in the fact log: the puts of an Amend, all or some.
-func (r *Region) Stored(puts []Fact) {
-	var keys keyrange.Range
-	var run []OffsetRange // of keys, sorted and disjoint
-	for _, f := range puts {
-		if !f.Valid() {
-			continue
-		}
-		if n := len(run); n > 0 && (f.Keys != keys || f.First <= run[n-1].Last) {
-			r.store(keys, run)
-			run = run[:0]
-		}
-		keys, run = f.Keys, append(run, f.Offsets())
-	}
-	if len(run) > 0 {
-		r.store(keys, run)
-	}
-}
+func (r *Region) ReplayDelete(f Fact) { r.Deleted([]Fact{f}) }
 
 // Deleted says that these records are durably gone from the fact log: the deletes of an Amend, all or some.
 func (r *Region) Deleted(deletes []Fact) {
+	var open []Fact // what no other record of the lane covers
 	for _, f := range deletes {
-		r.ReplayDelete(f)
+		l := r.records.find(f.Keys)
+		if l == nil || !l.drop(f.Offsets()) {
+			continue
+		}
+		if l.empty() {
+			r.records.tidy(f.Keys)
+		}
+		if f.Last >= r.stable && !l.hides(f.Offsets()) {
+			open = append(open, f)
+		}
 	}
+	r.Add(open...)
 }
+
+// Stored says that these records are durable in the fact log: the puts of an Amend, all or some.
+func (r *Region) Stored(puts []Fact) { runs(puts, 0, r.store) }
 
 // store adds records of one key range; they are sorted and disjoint.
 func (r *Region) store(keys keyrange.Range, run []OffsetRange) {
@@ -73,29 +57,7 @@ func (r *Region) store(keys keyrange.Range, run []OffsetRange) {
 	if idle {
 		r.others.lanes = slices.DeleteFunc(r.others.lanes, (*lane).empty)
 	}
-	r.lift(keys, func(low int64) int64 {
-		if o, ok := holding(run, low); ok {
-			return o.Last + 1
-		}
-		return low
-	})
-}
-
-// holding is the one of sorted, disjoint offset ranges that offset lies in.
-func holding(run []OffsetRange, offset int64) (OffsetRange, bool) {
-	i, ok := slices.BinarySearchFunc(run, offset, func(o OffsetRange, offset int64) int {
-		switch {
-		case o.Last < offset:
-			return -1
-		case o.First > offset:
-			return 1
-		}
-		return 0
-	})
-	if !ok {
-		return OffsetRange{}, false
-	}
-	return run[i], true
+	r.reach(keys, run)
 }
 
 // Holds reports whether the fact log is known to have exactly this record.

@@ -24,37 +24,41 @@ func (r *Region) Stable() int64 { return r.stable }
 
 // Add adds facts that have no record in the fact log, or none yet. It reports whether anything is done now that was not.
 func (r *Region) Add(facts ...Fact) (changed bool) {
-	for _, f := range facts {
-		changed = f.Valid() && f.Last >= r.stable && r.add(f) || changed
-	}
+	runs(facts, r.stable, func(keys keyrange.Range, run []OffsetRange) {
+		changed = r.add(keys, run) || changed
+	})
 	return changed
 }
 
-func (r *Region) add(f Fact) (changed bool) {
-	apart := false // from what is done below it
-	r.parts(f.Keys, max(f.First, r.stable), nil, func(_ keyrange.Range, low int64, over []*lane) bool {
-		switch {
-		case f.Last < low:
-		case f.First <= low:
-			changed = true
-		default:
-			r.climber.reset(over, f.First)
-			apart = r.climber.after(f.First, never) <= f.Last
-		}
-		return !apart
-	})
-	if apart { // otherwise the lows say it all
-		r.others.lane(f.Keys).merge(f.Offsets())
-	}
-	if changed || apart {
-		r.lift(f.Keys, func(low int64) int64 {
-			if f.First <= low && low <= f.Last {
-				return f.Last + 1
+// add adds sorted, disjoint offset ranges of one key range.
+func (r *Region) add(keys keyrange.Range, run []OffsetRange) (changed bool) {
+	apart, n := make([]bool, len(run)), 0 // at some position from what is done below, where the low cannot say it
+	r.parts(keys, run[0].First, nil, func(_ keyrange.Range, low int64, over []*lane) bool {
+		r.climber.reset(over, max(run[0].First, low))
+		for i, o := range run {
+			switch {
+			case apart[i] || o.Last < low:
+			case o.First <= low:
+				changed = true
+			case r.climber.after(o.First, o.Last+1) <= o.Last:
+				apart[i], changed = true, true
+				n++
 			}
-			return low
-		})
+		}
+		return n < len(run)
+	})
+	if n > 0 {
+		l := r.others.lane(keys)
+		for i, o := range run {
+			if apart[i] {
+				l.merge(o)
+			}
+		}
 	}
-	return changed || apart
+	if changed {
+		r.reach(keys, run)
+	}
+	return changed
 }
 
 // SetStable says that everything below offset is done. An offset below the one that the region has changes nothing: it

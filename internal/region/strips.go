@@ -88,6 +88,16 @@ func (r *Region) lift(keys keyrange.Range, to func(low int64) int64) {
 	r.strips = r.strips.replace(i, j, out)
 }
 
+// reach moves the lows of keys up where they lie in run, which is sorted, disjoint, and done.
+func (r *Region) reach(keys keyrange.Range, run []OffsetRange) {
+	r.lift(keys, func(low int64) int64 {
+		if i := sort.Search(len(run), func(i int) bool { return run[i].Last >= low }); i < len(run) && run[i].First <= low {
+			return run[i].Last + 1
+		}
+		return low
+	})
+}
+
 // over are the lanes that have positions in common with keys and something at or behind offset; extra may be nil. The next call
 // uses the same memory.
 func (r *Region) over(keys keyrange.Range, offset int64, extra *plane) []*lane {
