@@ -41,6 +41,8 @@ func TestAmend(t *testing.T) {
 		{"a watermark moves on", all(0, 47), 20, 20, all(0, 57), all(0, 57), all(0, 47)},
 		{"below the stable offset", nil, 43, 43, all(10, 42), nil, nil},
 		{"what lies below is not merged", all(10, 42), 43, 43, all(43, 44), all(43, 44), all(10, 42)},
+		{"what is new and lies below is not merged", nil, 43, 43, all(10, 42, 43, 44), all(43, 44), nil},
+		{"all of it above the stable offset is there", all(43, 50), 43, 43, all(40, 50), nil, nil},
 		{"another key range does not merge", of(left, 45, 47), 43, 43, of(right, 48, 49), of(right, 48, 49), nil},
 		{"a wider one makes narrower ones redundant", join(of(left, 45, 47, 60, 60), of(right, 46, 46)), 43, 43, all(45, 50), all(45, 50), join(of(left, 45, 47), of(right, 46, 46))},
 		{"a wider one is there", all(45, 50), 43, 43, of(left, 46, 50), nil, nil},
@@ -73,6 +75,43 @@ func TestAmendAfterOthers(t *testing.T) {
 	puts, deletes := r.Amend(all(44, 44), 43, 0)
 	if !slices.Equal(puts, all(43, 50)) || !slices.Equal(sorted(deletes), all(43, 43, 45, 47, 45, 49, 48, 50)) {
 		t.Errorf("puts %v, deletes %v", puts, deletes)
+	}
+}
+
+// Records that touch become one when a fact touches one of them.
+func TestAmendGoesOnToBothSides(t *testing.T) {
+	r := New(40)
+	for _, f := range all(44, 44, 45, 45, 46, 46, 48, 48, 49, 49, 50, 50) {
+		r.Replay(f)
+	}
+	if puts, _ := r.Amend(all(47, 47), 40, 0); !slices.Equal(puts, all(44, 50)) {
+		t.Errorf("puts %v", puts)
+	}
+}
+
+// A record that a wider one covers is deleted whichever was read first, and asked for until it is gone.
+func TestAmendFindsWhatWasReadOutOfOrder(t *testing.T) {
+	wide := of(keyrange.Full, 0, 299, 500, 599)
+	narrow := []Fact(nil)
+	for i := range int64(150) {
+		narrow = append(narrow, of(left, 2*i, 2*i)...)
+	}
+	for name, order := range map[string][2][]Fact{"wider first": {wide, narrow}, "narrower first": {narrow, wide}} {
+		r := New(0)
+		for _, facts := range order {
+			for _, f := range facts {
+				r.Replay(f)
+			}
+			_, deletes := r.Amend(nil, 0, 0)
+			if first := &facts[0] == &order[0][0]; first && deletes != nil {
+				t.Errorf("%s: deletes %v", name, deletes)
+			}
+		}
+		for range 2 {
+			if puts, deletes := r.Amend(nil, 0, 0); puts != nil || !slices.Equal(deletes, narrow) {
+				t.Errorf("%s: puts %v, deletes %v", name, puts, deletes)
+			}
+		}
 	}
 }
 

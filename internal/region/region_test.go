@@ -375,3 +375,16 @@ func TestRecordsStopsWhenAsked(t *testing.T) {
 		break
 	}
 }
+
+// Where there is too much for an answer, each key range gets a share of it: a client reads all of them at once.
+func TestCommittedIsCutFairly(t *testing.T) {
+	r := New(0)
+	for i := range int64(100) {
+		r.Replay(Fact{left, 2*i + 1, 2*i + 1})
+		r.Replay(Fact{right, 3*i + 1, 3*i + 1})
+	}
+	got, isCut := r.Committed(keyrange.Set{keyrange.Full}, 0, 20)
+	if !isCut || len(got) != 2 || len(got[0].Offsets) != 10 || len(got[1].Offsets) != 10 {
+		t.Errorf("%v (cut: %v)", got, isCut)
+	}
+}
