@@ -28,6 +28,10 @@ type Config struct {
 	AutoCreateMax int32
 	// Views are made, where they are missing, before clients may connect.
 	Views map[string]ViewConfig
+	// NoViews is for StartInProcess: what other gateways know as views are
+	// empty topics to this one, and it needs no rights to __tandem_views. Groups
+	// that read views must not commit through it.
+	NoViews bool
 	// Compression of the batches that views send; default none.
 	Compression split.Codec
 	// IndividualCommits lets groups commit offset ranges: individual.commit.enable.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"runtime/debug"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/tandem-kafka/tandem/internal/wire"
@@ -38,7 +39,7 @@ type conn struct {
 	log    *slog.Logger
 
 	client net.Conn
-	tcp    *net.TCPConn // client without TLS around it
+	linger lingerer // client without TLS around it
 	cr     *bufio.Reader
 	up     net.Conn // nil until the first request
 	ur     *bufio.Reader
@@ -81,6 +82,9 @@ type pending struct {
 	deliver chan<- kmsg.Response // the gateway's own request
 }
 
+// lingerer is a connection whose Close can be made a reset.
+type lingerer interface{ SetLinger(sec int) error }
+
 // errDone ends a connection without a word in the log.
 var errDone = errors.New("gateway: done")
 
@@ -92,7 +96,7 @@ func (c *conn) serve() {
 	if err == nil {
 		err = c.readRequests()
 	}
-	if err == nil || errors.Is(err, errDone) || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || c.ctx.Err() != nil {
+	if err == nil || errors.Is(err, errDone) || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.EPIPE) || c.ctx.Err() != nil {
 		return
 	}
 	c.gw.metrics.badConnections.Inc()
@@ -134,8 +138,8 @@ func (c *conn) close() {
 	up := c.up
 	c.changed.Broadcast()
 	c.mu.Unlock()
-	if c.refuse && c.tcp != nil {
-		_ = c.tcp.SetLinger(0)
+	if c.refuse && c.linger != nil {
+		_ = c.linger.SetLinger(0)
 	}
 	_ = c.client.Close()
 	if up != nil {
@@ -174,6 +178,11 @@ func (c *conn) connectUpstream() error {
 		c.unreachable()
 		return errDone
 	}
+	return c.attach(up)
+}
+
+// attach takes the upstream connection into use.
+func (c *conn) attach(up net.Conn) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.finished {

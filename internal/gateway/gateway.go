@@ -38,13 +38,14 @@ type Gateway struct {
 
 	requestMemory requestMemory
 
-	ctx      context.Context // ends when Shutdown gives up waiting
-	cancel   context.CancelFunc
-	drainCtx context.Context // ends when Shutdown begins: long polls answer
-	drain    context.CancelFunc
-	wg       sync.WaitGroup
-	serving  bool
-	nextConn atomic.Uint64
+	ctx       context.Context // ends when Shutdown gives up waiting
+	cancel    context.CancelFunc
+	drainCtx  context.Context // ends when Shutdown begins: long polls answer
+	drain     context.CancelFunc
+	wg        sync.WaitGroup
+	serving   bool
+	inProcess bool // in the process of its clients, without ports: see inprocess.go
+	nextConn  atomic.Uint64
 
 	mu    sync.Mutex
 	conns map[*conn]struct{}
@@ -57,12 +58,19 @@ type Gateway struct {
 // the configured views, and only then lets clients in. ctx bounds the start,
 // not the life of the gateway.
 func Start(ctx context.Context, cfg Config) (*Gateway, error) {
+	if cfg.NoViews {
+		return nil, fmt.Errorf("gateway: one that listens cannot do without views: %s has the ports of brokers", upstream.DefinitionsTopic)
+	}
+	return begin(ctx, cfg, false)
+}
+
+func begin(ctx context.Context, cfg Config, inProcess bool) (*Gateway, error) {
 	cfg.Limits.defaults()
 	cfg.Advertise = strings.TrimSuffix(strings.TrimPrefix(cfg.Advertise, "["), "]") // an IPv6 address as in a URL
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	g := &Gateway{cfg: cfg, log: cfg.Log, metrics: newMetrics(), compressors: newCompressors(cfg.Compression), requestMemory: newRequestMemory(), conns: make(map[*conn]struct{})}
+	g := &Gateway{cfg: cfg, log: cfg.Log, inProcess: inProcess, metrics: newMetrics(), compressors: newCompressors(cfg.Compression), requestMemory: newRequestMemory(), conns: make(map[*conn]struct{})}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.drainCtx, g.drain = context.WithCancel(g.ctx)
 	g.ports = &ports{gw: g, bad: make(map[int32]string)}
@@ -84,11 +92,16 @@ func (g *Gateway) start(ctx context.Context) (err error) {
 	g.groups = newGroups(g)
 	g.facts = newFacts(g)
 	g.views = newViews(g)
+	if g.cfg.NoViews {
+		return nil
+	}
 	if err := g.loadViews(ctx); err != nil {
 		return fmt.Errorf("loading the definitions of views from %s: %w", upstream.DefinitionsTopic, err)
 	}
-	if err := g.ports.listen(ctx, slices.Sorted(maps.Keys(g.cluster.Brokers()))); err != nil {
-		return err
+	if !g.inProcess {
+		if err := g.ports.listen(ctx, slices.Sorted(maps.Keys(g.cluster.Brokers()))); err != nil {
+			return err
+		}
 	}
 	if err := g.makeConfigured(ctx); err != nil {
 		return err
@@ -116,6 +129,9 @@ func (g *Gateway) loadViews(ctx context.Context) error {
 
 // Addr is the bootstrap address to give to clients, HOST:PORT.
 func (g *Gateway) Addr() string {
+	if g.inProcess {
+		return g.Seed()[0]
+	}
 	host := g.cfg.Advertise
 	if host == "" {
 		host = g.ports.host
@@ -189,12 +205,13 @@ func (g *Gateway) accept(l net.Listener, broker int32) {
 			}
 			continue
 		}
-		g.serveConn(raw, broker)
+		g.serveConn(raw, broker, nil)
 	}
 }
 
-// serveConn starts the goroutine of a new client connection.
-func (g *Gateway) serveConn(raw net.Conn, broker int32) {
+// serveConn starts the goroutine of a new client connection, and reports
+// whether it did. up is the upstream connection, where there is one already.
+func (g *Gateway) serveConn(raw net.Conn, broker int32, up net.Conn) bool {
 	g.mu.Lock()
 	full := g.cfg.Limits.Connections > 0 && len(g.conns) >= g.cfg.Limits.Connections
 	if full || g.drainCtx.Err() != nil {
@@ -203,10 +220,10 @@ func (g *Gateway) serveConn(raw net.Conn, broker int32) {
 			g.log.Warn("a client was turned away", "connections", g.cfg.Limits.Connections, "cure", "raise max.connections")
 		}
 		_ = raw.Close()
-		return
+		return false
 	}
 	c := &conn{gw: g, id: g.nextConn.Add(1), broker: broker, client: raw}
-	c.tcp, _ = raw.(*net.TCPConn)
+	c.linger, _ = raw.(lingerer)
 	c.peer, _, _ = net.SplitHostPort(raw.RemoteAddr().String())
 	c.log = g.log.With("client", raw.RemoteAddr().String(), "conn", c.id)
 	c.ctx, c.cancel = context.WithCancel(g.ctx)
@@ -217,14 +234,18 @@ func (g *Gateway) serveConn(raw net.Conn, broker int32) {
 	c.cr = bufio.NewReaderSize(c.client, bufferSize)
 	g.conns[c] = struct{}{}
 	g.metrics.connections.Set(float64(len(g.conns)))
-	g.mu.Unlock()
-	g.wg.Go(func() {
+	if up != nil {
+		_ = c.attach(up)
+	}
+	g.wg.Go(func() { // before mu is given back: Shutdown must not wait already
 		c.serve()
 		g.mu.Lock()
 		delete(g.conns, c)
 		g.metrics.connections.Set(float64(len(g.conns)))
 		g.mu.Unlock()
 	})
+	g.mu.Unlock()
+	return true
 }
 
 func (g *Gateway) dialFor(ctx context.Context, broker int32) (net.Conn, error) {
@@ -250,6 +271,9 @@ func (c *conn) advertised(id int32, host string, port int32) (string, int32) {
 	}
 	g := c.gw
 	g.cluster.NoteBroker(id, host, port)
+	if g.inProcess {
+		return brokerHost(id), processPort
+	}
 	ctx, cancel := context.WithTimeout(c.ctx, resolveWait)
 	defer cancel()
 	open, err := g.ports.ensure(ctx, id)

@@ -78,6 +78,9 @@ func (p *ports) serveAll() {
 // The port returned is right even when it could not be opened: a true address
 // must never reach a client.
 func (p *ports) ensure(ctx context.Context, id int32) (int32, error) {
+	if p.gw.inProcess {
+		return processPort, nil
+	}
 	p.mu.Lock()
 	if l, ok := p.open[id]; ok {
 		p.mu.Unlock()

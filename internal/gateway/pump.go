@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/tandem-kafka/tandem/internal/pipe"
 	"github.com/tandem-kafka/tandem/internal/wire"
 )
 
@@ -112,7 +113,8 @@ const spliceMin = 32 << 10
 
 // copyBytes moves n bytes from src, whose reader is r, to dst. Small pieces go
 // through the buffer and leave in one write; the bulk is spliced in the kernel
-// where both sides are plain TCP.
+// where both sides are plain TCP. A pipe takes and gives it without a buffer in
+// between.
 func (c *conn) copyBytes(dst net.Conn, r *bufio.Reader, src net.Conn, n int) error {
 	if n > bufferSize && n-r.Buffered() < spliceMin {
 		if _, err := io.CopyN(dst, r, int64(n)); err != nil {
@@ -136,10 +138,12 @@ func (c *conn) copyBytes(dst net.Conn, r *bufio.Reader, src net.Conn, n int) err
 			}
 			continue
 		}
-		if _, err := io.CopyN(dst, src, int64(n)); err != nil {
+		if p, ok := src.(*pipe.Conn); ok {
+			_, err := p.CopyTo(dst, int64(n))
 			return err
 		}
-		return nil
+		_, err := io.CopyN(dst, src, int64(n))
+		return err
 	}
 	return nil
 }

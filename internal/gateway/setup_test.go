@@ -44,24 +44,35 @@ type world struct {
 	gw    *Gateway
 	log   *logBuffer
 	admin *kadm.Client // through the gateway
+
+	inProcess bool // the gateway has no ports
 }
 
 func newWorld(t *testing.T, change func(*Config), opts ...kfake.Opt) *world {
+	t.Helper()
+	return startWorld(t, change, false, opts...)
+}
+
+func startWorld(t *testing.T, change func(*Config), inProcess bool, opts ...kfake.Opt) *world {
 	t.Helper()
 	fake, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(2)}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(fake.Close)
-	w := &world{t: t, fake: fake, log: &logBuffer{}}
+	w := &world{t: t, fake: fake, log: &logBuffer{}, inProcess: inProcess}
 	cfg := Config{
 		Upstream: upstream.Config{Bootstrap: fake.ListenAddrs()}, Listen: "127.0.0.1:0", AutoCreate: true,
 		Log: slog.New(slog.NewTextHandler(w.log, nil)),
 	}
+	start := Start
+	if inProcess {
+		start, cfg.Listen = StartInProcess, ""
+	}
 	if change != nil {
 		change(&cfg)
 	}
-	if w.gw, err = Start(t.Context(), cfg); err != nil {
+	if w.gw, err = start(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -79,7 +90,11 @@ func newWorld(t *testing.T, change func(*Config), opts ...kfake.Opt) *world {
 // client is a kgo client that knows the gateway only.
 func (w *world) client(opts ...kgo.Opt) *kgo.Client {
 	w.t.Helper()
-	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(w.gw.Addr()), kgo.FetchMaxWait(200 * time.Millisecond)}, opts...)...)
+	base := []kgo.Opt{kgo.SeedBrokers(w.gw.Addr()), kgo.FetchMaxWait(200 * time.Millisecond)}
+	if w.inProcess {
+		base = append(base, kgo.SeedBrokers(w.gw.Seed()...), kgo.Dialer(w.gw.Dial))
+	}
+	c, err := kgo.NewClient(append(base, opts...)...)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -134,6 +149,9 @@ type raw struct {
 
 func (w *world) dial(broker int32) *raw {
 	w.t.Helper()
+	if w.inProcess {
+		return w.dialInProcess(broker)
+	}
 	port := w.gw.ports.base
 	if broker != anyBroker {
 		p, err := w.gw.ports.ensure(w.t.Context(), broker)
@@ -146,6 +164,24 @@ func (w *world) dial(broker int32) *raw {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	return w.rawOf(conn)
+}
+
+func (w *world) dialInProcess(broker int32) *raw {
+	w.t.Helper()
+	addr := w.gw.Seed()[0]
+	if broker != anyBroker {
+		addr = net.JoinHostPort(brokerHost(broker), "9092")
+	}
+	conn, err := w.gw.Dial(w.t.Context(), "tcp", addr)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return w.rawOf(conn)
+}
+
+func (w *world) rawOf(conn net.Conn) *raw {
+	w.t.Helper()
 	w.t.Cleanup(func() { _ = conn.Close() })
 	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		w.t.Fatal(err)

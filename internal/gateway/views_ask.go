@@ -18,6 +18,9 @@ import (
 // view: it is one without a topic, or one of the config file that is not there
 // yet, or looks like one.
 func (v *views) wanted(name string) bool {
+	if v.gw.cfg.NoViews {
+		return false
+	}
 	if w := v.Name(name); w != nil {
 		return w.Backing == 0
 	}
