@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tandem-kafka/tandem/internal/icommit"
+	"github.com/tandem-kafka/tandem/internal/icommit/ledger"
 	factrecord "github.com/tandem-kafka/tandem/internal/icommit/record"
 	"github.com/tandem-kafka/tandem/internal/progress"
 	"github.com/tandem-kafka/tandem/internal/region"
@@ -16,7 +17,7 @@ import (
 	"github.com/tandem-kafka/tandem/keyrange"
 )
 
-// facts is what the gateway knows of individual commits: one region per group,
+// facts is what the gateway knows of individual commits: one ledger per group,
 // source partition and base, kept up to date by the fact log. All of it can be
 // read again from there.
 type facts struct {
@@ -40,16 +41,13 @@ func (k partKey) facts() factKey {
 	return factKey{k.group, k.source.Topic, k.source.Partition, k.base}
 }
 
-// factState holds the facts of the highest era that any were told of.
+// factState holds the facts of a factKey.
 type factState struct {
-	log int32 // partition of the fact log
+	log int32 // partition of the fact log, -1: not known yet; under facts.mu
 
-	mu      sync.Mutex
-	topicID [16]byte
-	era     int64
-	region  *region.Region
-	stale   []region.Fact // records of eras and topics that are over, to be deleted
-	warned  time.Time
+	mu     sync.Mutex
+	ledger *ledger.Ledger
+	warned time.Time
 }
 
 // looked is when something was last looked up.
@@ -72,10 +70,6 @@ func (l *looked) now() {
 
 // absentFor is how long the fact log counts as missing after it was not there.
 const absentFor = 5 * time.Second
-
-// maxStale bounds the records of former eras that are remembered, and deleted, at
-// a time: the others stay in the log until it is read again.
-const maxStale = 60_000
 
 func newFacts(g *Gateway) *facts {
 	f := &facts{gw: g, topic: g.cluster.Facts(), states: make(map[factKey]*factState), sources: make(map[string]lookedTopic)}
@@ -115,8 +109,11 @@ func (f *facts) ensure(k factKey, log int32) *factState {
 	defer f.mu.Unlock()
 	s := f.states[k]
 	if s == nil {
-		s = &factState{log: log, era: -1}
+		s = &factState{log: log, ledger: ledger.New(ledger.Place{Group: k.group, Topic: k.topic, Partition: k.partition, Base: k.base})}
 		f.states[k] = s
+	}
+	if log >= 0 {
+		s.log = log
 	}
 	return s
 }
@@ -139,7 +136,7 @@ func (f *facts) Reset(partition int32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for k, s := range f.states {
-		if s.log == partition {
+		if s.log == partition || s.log < 0 {
 			delete(f.states, k)
 		}
 	}
@@ -148,43 +145,7 @@ func (f *facts) Reset(partition int32) {
 func (s *factState) replay(records []factrecord.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range records {
-		r := &records[i]
-		fact := region.Fact{Keys: r.Fact.Keys, First: r.Fact.First, Last: r.Fact.Last}
-		switch {
-		case r.Delete:
-			if s.region != nil {
-				s.region.ReplayDelete(fact)
-			}
-		case s.begin(r.TopicID, r.Era):
-			s.region.Replay(fact)
-		default:
-			s.outlived(fact)
-		}
-	}
-}
-
-// begin makes era of the topic the current one, unless it is over. s.mu is held.
-func (s *factState) begin(topicID [16]byte, era int64) bool {
-	if sameTopic(s.topicID, topicID) && era < s.era {
-		return false
-	}
-	if s.region != nil && sameTopic(s.topicID, topicID) && era == s.era {
-		return true
-	}
-	if s.region != nil {
-		for fact := range s.region.Records() {
-			s.outlived(fact)
-		}
-	}
-	s.topicID, s.era, s.region = topicID, era, region.New(0)
-	return true
-}
-
-func (s *factState) outlived(fact region.Fact) {
-	if len(s.stale) < maxStale {
-		s.stale = append(s.stale, fact)
-	}
+	s.ledger.Replay(records)
 }
 
 // attach tells a picture of the facts of its source partition.
@@ -195,28 +156,23 @@ func (f *facts) attach(p *progress.Picture, k partKey) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.region == nil || !sameTopic(s.topicID, k.source.TopicID) {
-		return
+	if era, of, ok := s.ledger.Facts(p, k.source.TopicID); ok {
+		p.SetFacts(era, lockedFacts{s, of})
 	}
-	if offset, ours := p.Source(); ours && p.Era() == s.era {
-		s.region.SetStable(offset)
-	}
-	p.SetFacts(s.era, lockedFacts{s, s.region})
 }
 
 // with is what counts in an era if these facts are added.
 func (f *facts) with(k partKey, era int64, added []region.Fact) progress.Facts {
-	if s := f.state(k.facts()); s != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.region != nil && s.era == era && sameTopic(s.topicID, k.source.TopicID) {
-			return lockedFacts{s, s.region.With(added)}
-		}
+	s := f.state(k.facts())
+	if s == nil {
+		return region.New(0).With(added)
 	}
-	return region.New(0).With(added)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return lockedFacts{s, s.ledger.With(k.source.TopicID, era, added)}
 }
 
-// lockedFacts is a region, or a preview of it, that others change meanwhile.
+// lockedFacts are facts of a ledger, which others change meanwhile.
 type lockedFacts struct {
 	s  *factState
 	of progress.Facts
@@ -240,12 +196,8 @@ func (f *facts) admit(k partKey, era int64, added []region.Fact, stable int64) e
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.region == nil || s.era != era {
-		return nil
-	}
 	most := f.gw.cfg.Limits.IndividualRanges
-	size := s.region.Size()
-	n := size.Records + size.Others
+	n := s.ledger.Ranges(era)
 	if n < most*8/10 {
 		return nil
 	}
@@ -254,10 +206,7 @@ func (f *facts) admit(k partKey, era int64, added []region.Fact, stable int64) e
 		f.gw.log.Warn("a group has many individual commits above its stable offset: a record is not done for long", "group", k.group, "topic", k.source.Topic,
 			"partition", k.source.Partition, "stable", stable, "offset_ranges", n, "limit", most, "cure", "look for the consumer that holds the stable offset, or raise limits.individual.commit.max.ranges")
 	}
-	if n < most {
-		return nil
-	}
-	if puts, deletes := s.region.Amend(added, stable, 0); len(puts) <= len(deletes) {
+	if n < most || !s.ledger.Grows(era, added, stable) {
 		return nil
 	}
 	return errFull
@@ -271,19 +220,15 @@ func (f *facts) store(ctx context.Context, k partKey, era int64, added []region.
 	}
 	s := f.ensure(k.facts(), -1)
 	s.mu.Lock()
-	if !s.begin(k.source.TopicID, era) {
+	a := s.ledger.Add(k.source.TopicID, era, added, stable)
+	if a == nil {
 		s.mu.Unlock()
-		return nil // a later era has begun: they do not count any more
+		return nil
 	}
-	s.region.Add(added...)
-	s.region.SetStable(stable)
-	puts, deletes := s.region.Amend(added, stable, maxStale)
-	at := s.region
-	stale := s.stale
-	s.stale = nil
+	puts := a.Puts()
 	s.mu.Unlock()
 
-	if err := f.log.Append(ctx, k.group, entries(k, era, puts, false)); err != nil {
+	if err := f.log.Append(ctx, k.group, puts); err != nil {
 		return err
 	}
 	if len(puts) > 0 {
@@ -292,12 +237,7 @@ func (f *facts) store(ctx context.Context, k partKey, era int64, added []region.
 		f.absent.mu.Unlock()
 	}
 	s.mu.Lock()
-	at.Stored(puts)
-	for _, old := range stale {
-		if s.region == nil || !s.region.Holds(old) { // a record of the current era may have the same key
-			deletes = append(deletes, old)
-		}
-	}
+	deletes := a.Stored()
 	s.mu.Unlock()
 	if len(deletes) == 0 {
 		return nil
@@ -305,29 +245,15 @@ func (f *facts) store(ctx context.Context, k partKey, era int64, added []region.
 	f.gw.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(f.gw.ctx, 30*time.Second)
 		defer cancel()
-		if err := f.log.Append(ctx, k.group, entries(k, era, deletes, true)); err != nil {
+		if err := f.log.Append(ctx, k.group, deletes); err != nil {
 			f.gw.log.Debug("redundant individual commits stay in the log", "group", k.group, "cause", err)
 			return
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		at.Deleted(deletes)
+		a.Deleted()
 	})
 	return nil
-}
-
-func entries(k partKey, era int64, of []region.Fact, gone bool) []factrecord.Record {
-	records := make([]factrecord.Record, len(of))
-	for i, fact := range of {
-		records[i] = factrecord.Record{
-			Group: k.group, Topic: k.source.Topic, Partition: k.source.Partition, Base: k.base,
-			Fact: factrecord.Fact{Keys: fact.Keys, First: fact.First, Last: fact.Last}, Delete: gone,
-		}
-		if !gone {
-			records[i].TopicID, records[i].Era = k.source.TopicID, era
-		}
-	}
-	return records
 }
 
 // lookedTopic is a source topic as it was seen.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/tandem-kafka/tandem/internal/icommit/ledger"
 	"github.com/tandem-kafka/tandem/internal/progress"
-	"github.com/tandem-kafka/tandem/internal/region"
 	"github.com/tandem-kafka/tandem/keyrange"
 	"github.com/tandem-kafka/tandem/tandemmsg"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -154,25 +154,13 @@ func (p *groupPart) viewsNow() []*View {
 // committed is what is done of key ranges above the stable offset: by facts, and
 // by the rows of views.
 func (f *facts) committed(k partKey, p *progress.Picture, keys keyrange.Set, stable int64) []tandemmsg.KeyRangeOffsets {
-	all := region.New(stable)
-	for j := range p.Width() {
-		if done := p.Done(j); done > stable {
-			all.Add(region.Fact{Keys: keyrange.OfSlice(j, p.Width()), First: 0, Last: done - 1})
-		}
-	}
+	var l *ledger.Ledger
 	if s := f.state(k.facts()); s != nil {
 		s.mu.Lock()
-		if s.region != nil && s.era == p.Era() && sameTopic(s.topicID, k.source.TopicID) {
-			of, _ := s.region.Committed(keys, stable, maxCommitted)
-			for _, c := range of {
-				for _, o := range c.Offsets {
-					all.Add(region.Fact{Keys: c.Keys, First: o.First, Last: o.Last})
-				}
-			}
-		}
-		s.mu.Unlock()
+		defer s.mu.Unlock()
+		l = s.ledger
 	}
-	of, _ := all.Committed(keys, stable, maxCommitted)
+	of := l.Committed(p, k.source.TopicID, keys, stable, maxCommitted)
 	out := make([]tandemmsg.KeyRangeOffsets, 0, len(of))
 	for _, c := range of {
 		offsets := make([]tandemmsg.OffsetRange, len(c.Offsets))
