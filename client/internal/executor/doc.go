@@ -3,7 +3,7 @@
 // A Machine is a state machine without goroutines, locks and clocks. Events go in as method calls with the time as an
 // argument: ranges were assigned or revoked, records were fetched, a worker asks for records (Take), a record's run ended
 // (Finish), a commit was answered. What is to be done comes out of Output: pause or resume a partition, send commits, read
-// records again, cancel a run, tell that a revocation is over. NextWake says when Tick is due.
+// records again, tell that a revocation is over; and of Cancelled: the runs to cancel. NextWake says when Tick is due.
 //
 //   - Holding: the key ranges of one partition that were assigned together. It has its own fetch position, its own done
 //     Tracker, its own commits. Revoking a part of its key ranges splits it.

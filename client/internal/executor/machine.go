@@ -47,7 +47,8 @@ type Machine[R any] struct {
 	draining []*holding[R]
 	live     []*holding[R] // scratch of Fetched
 	told     []*partition[R]
-	out      Output[R]
+	out      Output
+	cancels  []*Task[R]
 }
 
 // partition is a partition of which the process has or had key ranges. It stays while records of it are in memory, so that
@@ -128,11 +129,11 @@ func New[R any](cfg Config, describe func(R) Meta, keep func(R) R) (*Machine[R],
 func (m *Machine[R]) Config() Config { return m.cfg }
 
 // Output returns what is to be done since the last call.
-func (m *Machine[R]) Output() Output[R] {
+func (m *Machine[R]) Output() Output {
 	m.settleFlow()
 	m.askReread()
 	out := m.out
-	m.out = Output[R]{}
+	m.out = Output{}
 	for _, p := range m.told {
 		if p.telling = false; p.paused != p.told {
 			p.told = p.paused
@@ -143,10 +144,18 @@ func (m *Machine[R]) Output() Output[R] {
 	return out
 }
 
+// Cancelled returns the handed tasks whose records are not this process's any more, since the last call. It is to be called
+// after each event: the tasks are valid until the next.
+func (m *Machine[R]) Cancelled() []*Task[R] {
+	c := m.cancels
+	m.cancels = nil
+	return c
+}
+
 // Pending reports whether Output has something, or Tick would.
 func (m *Machine[R]) Pending() bool {
 	o := &m.out
-	return len(m.told) > 0 || m.look || m.wantsReread() || len(o.Commits)+len(o.Cancel)+len(o.Released)+len(o.Reports)+len(o.Rereads) > 0 || o.Stopped != nil
+	return len(m.told) > 0 || m.look || m.wantsReread() || len(o.Commits)+len(o.Released)+len(o.Reports)+len(o.Rereads) > 0 || o.Stopped != nil
 }
 
 // Tick does what is due by now: next attempts, commits, time limits.

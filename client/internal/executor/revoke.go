@@ -61,6 +61,13 @@ func (m *Machine[R]) Close(deadline, now int64) (ids []int64) {
 	return ids
 }
 
+// Abandon says that everything is lost.
+func (m *Machine[R]) Abandon(now int64) {
+	for _, p := range slices.Clone(m.order) {
+		m.Lost(p.tp, nil, now)
+	}
+}
+
 // drain goes on with a revocation.
 func (m *Machine[R]) drain(h *holding[R], now int64) {
 	if h.handed > 0 {
@@ -86,7 +93,7 @@ func (m *Machine[R]) cancel(h *holding[R]) {
 	h.cancelled = true
 	for _, t := range m.running {
 		if t.hold == h {
-			m.out.Cancel = append(m.out.Cancel, t)
+			m.cancels = append(m.cancels, t)
 		}
 	}
 }

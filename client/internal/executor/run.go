@@ -1,5 +1,7 @@
 package executor
 
+import "slices"
+
 // Ready is how many tasks a worker could get now.
 func (m *Machine[R]) Ready() int {
 	if m.halted {
@@ -63,6 +65,9 @@ func (m *Machine[R]) unhand(t *Task[R]) {
 		moved.slot = t.slot
 	}
 	m.running[last] = nil
+	if len(m.cancels) > 0 {
+		m.cancels = slices.DeleteFunc(m.cancels, func(c *Task[R]) bool { return c == t })
+	}
 	m.running = m.running[:last]
 	t.Host = nil
 	t.state = queued

@@ -43,7 +43,7 @@ type Retry struct {
 
 // Fetch is what a fetch of a partition brought.
 type Fetch[R any] struct {
-	// From is the offset that was fetched. -1: where the last fetch of the same key ranges ended.
+	// From is the offset that was asked for. Holdings that are to be fetched from below it take nothing.
 	From int64
 	// To is up to where the partition was looked through, exclusive. Less than behind the last record counts as that.
 	To int64
@@ -61,11 +61,10 @@ type Result struct {
 }
 
 // Output is what is to be done. Everything in it may be kept.
-type Output[R any] struct {
+type Output struct {
 	Flow     []Flow
 	Commits  []Commit
 	Rereads  []Reread
-	Cancel   []*Task[R] // handed tasks whose record is not ours any more; valid until the next event
 	Released []Released
 	Reports  []Report
 	Stopped  *Report // at most once

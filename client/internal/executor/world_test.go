@@ -80,7 +80,7 @@ type world struct {
 	ids     int
 	workers []*worker
 	commits []Commit
-	refused map[int64]bool // commits, by id
+	refused map[int64]bool         // commits, by id
 	retries map[TP]map[int64]Retry // stored with commits
 	rereads []Reread
 	revokes map[int64][]owned // by id of Revoke: what becomes free
@@ -394,6 +394,11 @@ func (w *world) reread(n int, ok bool) {
 
 // output carries out what the machine wants.
 func (w *world) output() {
+	for _, t := range w.m.Cancelled() {
+		if t.state != handed || t.Host == w.ownerOf(t.Record) {
+			w.t.Fatalf("cancelled %v, in state %d", t.Record, t.state)
+		}
+	}
 	o := w.m.Output()
 	if again := w.m.Output(); len(again.Flow)+len(again.Commits) > 0 {
 		w.t.Fatalf("output twice: %+v", again)
@@ -434,7 +439,9 @@ func (w *world) output() {
 	}
 }
 
-func (r *rec) String() string { return fmt.Sprintf("%d/%d %q %08x", r.tp.Partition, r.offset, r.key, r.position()) }
+func (r *rec) String() string {
+	return fmt.Sprintf("%d/%d %q %08x", r.tp.Partition, r.offset, r.key, r.position())
+}
 
 func (w *world) log(format string, args ...any) {
 	w.t.Logf("%d "+format, append([]any{(w.now - 1000*Second) / Millisecond}, args...)...)
