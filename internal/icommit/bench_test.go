@@ -107,7 +107,6 @@ func TestMemoryOfAMillion(t *testing.T) {
 		}
 		w.append("invoice-workers", rs...)
 	}
-	rs = nil
 	runtime.GC()
 	var before, now runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -28,7 +28,8 @@ type fake struct {
 	epochs  map[int32]int64 // leader epoch -> its end
 	fetch   func(offset int64) error
 	end     func() error
-	ends    int
+	ended   func() // called after the answer to End was found
+	calls   int    // of Fetch
 	wake    chan struct{}
 }
 
@@ -87,6 +88,9 @@ func (u *fake) Create(ctx context.Context) (Topic, error) {
 func (u *fake) Append(context.Context, Topic, int32, []Entry) error { return nil }
 
 func (u *fake) Fetch(ctx context.Context, t Topic, _ int32, offset int64, maxWait time.Duration) (Fetched, error) {
+	u.mu.Lock()
+	u.calls++
+	u.mu.Unlock()
 	for {
 		u.mu.Lock()
 		wake := u.wake
@@ -133,13 +137,16 @@ func (u *fake) Start(context.Context, Topic, int32) (int64, error) {
 func (u *fake) End(context.Context, Topic, int32) (int64, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.ends++
 	if u.end != nil {
 		if err := u.end(); err != nil {
 			return 0, err
 		}
 	}
-	return u.stable, nil
+	end := u.stable
+	if u.ended != nil {
+		u.ended()
+	}
+	return end, nil
 }
 
 func (u *fake) EpochEnd(_ context.Context, _ Topic, _, epoch int32) (int32, int64, error) {

@@ -120,8 +120,8 @@ func (l *Log) catchUp(ctx context.Context, group string) (again bool, err error)
 	if err != nil {
 		return false, err
 	}
-	if !s.found {
-		return false, l.stop(ctx)
+	if err := l.settle(ctx, s.topic); err != nil || !s.found {
+		return false, err
 	}
 	f, err := l.follow(s.topic, record.PartitionOf(group, s.topic.Partitions))
 	if err != nil {
@@ -130,12 +130,10 @@ func (l *Log) catchUp(ctx context.Context, group string) (again bool, err error)
 	defer f.release()
 	resets, position := f.state()
 	end, err := f.ends.do(ctx, l.start, f.end)
-	switch {
-	case gone(err):
-		return true, nil
-	case err != nil:
+	if err != nil {
 		return false, err
-	case end < position:
+	}
+	if end < position {
 		f.begin(resets) // the log is shorter than what was read of it
 		return true, nil
 	}
@@ -168,13 +166,12 @@ func (l *Log) see(t Topic) {
 	}
 }
 
-// stop waits until nothing of the topic that is gone is handed over any more.
-func (l *Log) stop(ctx context.Context) error {
+// settle waits until nothing of another topic than t is handed over any more.
+func (l *Log) settle(ctx context.Context, t Topic) error {
 	l.mu.Lock()
 	var ends []<-chan struct{}
 	for _, f := range l.followers {
-		if f.topic != l.topic { // otherwise the topic is back
-			f.leave()
+		if f.topic != t && f.left() {
 			ends = append(ends, f.done)
 		}
 	}
