@@ -54,7 +54,7 @@ func (a *Append) records(of []region.Fact, gone bool) []record.Record {
 		r := &records[i]
 		*r = record.Record{
 			Group: p.Group, Topic: p.Topic, Partition: p.Partition, Base: p.Base,
-			Fact: record.Fact{Keys: fact.Keys, First: fact.First, Last: fact.Last}, Delete: gone,
+			Fact: fact, Delete: gone,
 		}
 		if !gone {
 			r.TopicID, r.Era = a.topicID, a.era

@@ -33,7 +33,7 @@ func New(p Place) *Ledger { return &Ledger{place: p, era: -1} }
 func (l *Ledger) Replay(records []record.Record) {
 	for i := range records {
 		r := &records[i]
-		fact := region.Fact{Keys: r.Fact.Keys, First: r.Fact.First, Last: r.Fact.Last}
+		fact := r.Fact
 		switch {
 		case r.Delete:
 			if l.region != nil {

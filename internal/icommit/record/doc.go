@@ -11,6 +11,7 @@
 //	       group name
 //	       topic name
 //	       partition uvarint          0 to 2^31-1
+//	       base uvarint               0 to 2^31-1; 0 only with the whole key axis
 //	       key range uint32, uint32   first and last key position, inclusive
 //	       first uvarint              the first offset, 0 to 2^63-2
 //	       span uvarint               last offset - first offset

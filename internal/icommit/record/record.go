@@ -2,16 +2,13 @@ package record
 
 import (
 	"fmt"
-	"math"
 
+	"github.com/tandem-kafka/tandem/internal/region"
 	"github.com/tandem-kafka/tandem/keyrange"
 )
 
-// Fact says that in a key range the offsets First to Last, both inclusive, are done.
-type Fact struct {
-	Keys        keyrange.Range
-	First, Last int64
-}
+// Fact is what a record adds.
+type Fact = region.Fact
 
 // Record is one record of the topic: it adds a fact, or deletes one.
 type Record struct {
@@ -34,9 +31,9 @@ func (r *Record) Check() error {
 		return fmt.Errorf("partition %d", r.Partition)
 	case r.Base < 0 || r.Base == 0 && f.Keys != keyrange.Full:
 		return fmt.Errorf("base %d with key range %d-%d", r.Base, f.Keys.First, f.Keys.Last)
-	case f.Keys.First > f.Keys.Last:
+	case !f.Keys.Valid():
 		return fmt.Errorf("key range %d-%d", f.Keys.First, f.Keys.Last)
-	case f.First < 0 || f.Last < f.First || f.Last == math.MaxInt64: // the offset after Last is an offset, too
+	case !f.Valid():
 		return fmt.Errorf("offset range %d-%d", f.First, f.Last)
 	case r.Era < 0:
 		return fmt.Errorf("era %d", r.Era)
