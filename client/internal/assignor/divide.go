@@ -32,20 +32,23 @@ func divide(had []keyrange.Set, moving bool) []keyrange.Set {
 	return sets(slide(segments, len(had), moving || surplus), len(had))
 }
 
-// sizes are the shares' sizes. The positions that are left over go to the first of those that had more, then to the first.
+// sizes are the shares' sizes. The positions that are left over go first to those that had more, then to those that get something
+// in any case, and each time in the order of the group.
 func sizes(had []keyrange.Set) []uint64 {
-	c := uint64(len(had))
-	size, order := make([]uint64, len(had)), make([]int, len(had))
-	for i := range had {
-		size[i], order[i] = axis/c, i
+	size, rest := axis/uint64(len(had)), axis%uint64(len(had))
+	list := make([]uint64, len(had))
+	for i := range list {
+		list[i] = size
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Compare(min(had[b].Len(), axis/c+1), min(had[a].Len(), axis/c+1))
-	})
-	for _, i := range order[:axis%c] {
-		size[i]++
+	for _, compared := range []int{1, -1, 0} {
+		for i := range list {
+			if rest > 0 && cmp.Compare(had[i].Len(), size) == compared {
+				list[i]++
+				rest--
+			}
+		}
 	}
-	return size
+	return list
 }
 
 // shed returns in the order of the axis what members keep. Who has too much sheds its smallest ranges, and the last of those in

@@ -3,6 +3,7 @@ package assignor
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"testing"
 
@@ -209,6 +210,65 @@ func TestOneMemberMovesAsLittleAsThereIs(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Whatever sharers had of one partition each, they keep as much as the balance allows.
+func TestSharersKeepAsMuchAsThereIs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 3).Draw(t, "partitions")
+		in := input(sharers(rapid.IntRange(n+1, 7).Draw(t, "members"), "t"), map[string]Topic{"t": sharedTopic(int32(n))})
+		free := slices.Repeat([]uint64{0}, n)
+		for i := range in.Members {
+			p := rapid.IntRange(-1, n-1).Draw(t, "home")
+			if p < 0 || free[p] == axis {
+				continue
+			}
+			last := uint64(rapid.Uint32Range(uint32(free[p]), 1<<32-1).Draw(t, "last"))
+			in.Members[i].Owned = Ranges{"t": {int32(p): {{First: uint32(free[p]), Last: uint32(last)}}}}
+			free[p] = last + 1
+		}
+		out := Assign(in)
+		checkTarget(t, in, out)
+		if best, got := least(in, "t"), moved(in, out.Target); got < best-1e-6 || got > best+1e-6 {
+			t.Fatalf("%.5f move, the optimum is %.5f", got, best)
+		}
+	})
+}
+
+// Of topics that are not shared moves what a new member gets, and what one had that left, and hardly more.
+func TestWholePartitionsStay(t *testing.T) {
+	for _, c := range []struct{ topics, partitions, members, most int }{{1, 10, 3, 0}, {10, 1, 4, 0}, {1, 100, 20, 0}, {5, 7, 6, 1}, {20, 12, 10, 2}} {
+		topics := manyTopics(c.topics, Topic{Partitions: int32(c.partitions)})
+		in := input(sharers(c.members, slices.Collect(maps.Keys(topics))...), topics)
+		all := float64(c.topics * c.partitions)
+		for round := range int32(20) {
+			in.Members = keep(in.Members, Assign(in), round, false)
+			must := 0.0
+			if i := int(round) * 7 % len(in.Members); round%2 == 0 {
+				for _, partitions := range in.Members[i].Owned {
+					must += float64(len(partitions))
+				}
+				in.Members = slices.Delete(in.Members, i, i+1)
+			} else {
+				in.Members = append(in.Members, Member{ID: fmt.Sprintf("%c%d", 'A'+round, round), Topics: in.Members[0].Topics, Share: true, Version: 1})
+				must = math.Floor(all / float64(len(in.Members)))
+			}
+			if got := moved(in, Assign(in).Target); got < must || got > must+float64(c.most) {
+				t.Errorf("%+v, round %d: %.0f partitions move, %.0f must", c, round, got, must)
+			}
+		}
+	}
+}
+
+// A member that did not opt in is given the partition of which sharers lose least.
+func TestWholePartitionsBesideShares(t *testing.T) {
+	in := input(sharers(7, "t"), map[string]Topic{"t": sharedTopic(3)})
+	in.Members = keep(in.Members, Assign(in), 1, false)
+	in.Members = slices.DeleteFunc(in.Members, func(m Member) bool { return m.Owned.Set("t", 2) != nil })
+	in.Members = append(in.Members, plain("A", "t")) // the first of the round robin
+	if got := Assign(in).Target["A"]; len(got["t"]) != 1 || got.Set("t", 2) == nil {
+		t.Errorf("A is given %v, and nobody has partition 2", got)
+	}
 }
 
 // When consumers become as few as the partitions, or more, each keeps what it can.

@@ -1,0 +1,141 @@
+package balancer
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tandem-kafka/tandem/client/internal/assignor"
+	"github.com/tandem-kafka/tandem/keyrange"
+)
+
+// readAssignment reads a member's assignment. Partitions that its user data does not name are whole. User data that cannot be read
+// is an error: taking the partitions for whole would give them two owners.
+func readAssignment(b []byte) (map[string][]int32, state, error) {
+	partitions := map[string][]int32{}
+	if len(b) == 0 {
+		return partitions, state{ranges: assignor.Ranges{}, generation: -1}, nil // the leader did not know of this member
+	}
+	var a kmsg.ConsumerMemberAssignment
+	if err := a.ReadFrom(b); err != nil {
+		return nil, state{}, fmt.Errorf("the assignment cannot be read: %v", err)
+	}
+	data, err := assignor.DecodeAssignment(a.UserData)
+	if err != nil {
+		return nil, state{}, fmt.Errorf("the assignment cannot be read: %v", err)
+	}
+	next := state{ranges: assignor.Ranges{}, generation: data.Generation, notes: data.Notes}
+	for _, t := range a.Topics {
+		for _, p := range t.Partitions {
+			if _, twice := next.ranges[t.Topic][p]; twice {
+				continue
+			}
+			partitions[t.Topic] = append(partitions[t.Topic], p)
+			set := data.Shared.Set(t.Topic, p)
+			if len(set) == 0 {
+				set = keyrange.Set{keyrange.Full}
+			}
+			next.ranges.Put(t.Topic, p, set)
+		}
+	}
+	return partitions, next, nil
+}
+
+func wholes(partitions map[string][]int32) assignor.Ranges {
+	ranges := assignor.Ranges{}
+	for topic, list := range partitions {
+		for _, p := range list {
+			ranges.Put(topic, p, keyrange.Set{keyrange.Full})
+		}
+	}
+	return ranges
+}
+
+// onRevoked is called after a sync that takes whole partitions from a cooperative member, at the end of each session, and when
+// the client leaves the group.
+func (b *Balancer) onRevoked(ctx context.Context, client *kgo.Client, partitions map[string][]int32) {
+	b.mu.Lock()
+	before := b.now
+	keep := before.ranges.Minus(wholes(partitions))
+	synced := b.next != nil
+	if synced {
+		keep = keep.Minus(keep.Minus(b.next.ranges))
+	}
+	b.mu.Unlock()
+	b.giveUp(ctx, client, before.ranges.Minus(keep))
+	if !synced && len(keep) == 0 { // an eager member, before the next generation
+		b.mu.Lock()
+		b.had = before
+		b.mu.Unlock()
+	}
+}
+
+// giveUp has the work on ranges ended, and then has them no more.
+func (b *Balancer) giveUp(ctx context.Context, client *kgo.Client, lost assignor.Ranges) {
+	if len(lost) == 0 {
+		return
+	}
+	b.cfg.Revoked(ctx, client, lost)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.now.ranges = b.now.ranges.Minus(lost)
+}
+
+// onAssigned is called in each generation once its assignment is known, also when it brings nothing new.
+func (b *Balancer) onAssigned(ctx context.Context, client *kgo.Client, _ map[string][]int32) {
+	b.mu.Lock()
+	next, held, told := b.next, b.held, b.now.notes
+	if next == nil { // kgo does not do that
+		b.mu.Unlock()
+		return
+	}
+	if next.generation < 0 {
+		_, next.generation = client.GroupMetadata()
+	}
+	lost := b.now.ranges.Minus(next.ranges)
+	b.mu.Unlock()
+
+	b.giveUp(ctx, client, lost)
+
+	b.mu.Lock()
+	gained := next.ranges.Minus(b.now.ranges)
+	b.now, b.had, b.next = *next, none(), nil
+	b.mu.Unlock()
+	b.log(next, told)
+	if len(gained) > 0 {
+		b.cfg.Assigned(ctx, client, gained)
+	}
+	if len(held.Minus(next.ranges)) > 0 {
+		client.ForceRebalance() // the leader waits with what the member held until it joins again without it
+	}
+}
+
+// onLost is called when the member is not in the group any more.
+func (b *Balancer) onLost(ctx context.Context, client *kgo.Client, _ map[string][]int32) {
+	b.mu.Lock()
+	lost := b.now.ranges
+	b.now, b.had, b.next = none(), none(), nil
+	b.mu.Unlock()
+	if len(lost) > 0 {
+		b.cfg.Lost(ctx, client, lost)
+	}
+}
+
+// log tells the user what the leader says that it did not say before.
+func (b *Balancer) log(s *state, told []assignor.Note) {
+	for _, n := range s.notes {
+		if slices.ContainsFunc(told, func(t assignor.Note) bool { return reflect.DeepEqual(t, n) }) {
+			continue
+		}
+		level := slog.LevelWarn
+		if n.Code == assignor.NoteWaiting {
+			level = slog.LevelDebug
+		}
+		b.cfg.Log.Log(context.Background(), level, "the group gave this member less than it may expect", "generation", s.generation, "why", n.String())
+	}
+}
