@@ -185,85 +185,142 @@ func TestInProcessAddresses(t *testing.T) {
 			t.Errorf("dialling %q: %v, %v", addr, c, err)
 		}
 	}
+	// A broker that comes back elsewhere keeps its address here.
+	if err := w.fake.RemoveNode(7_000_000); err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := w.fake.AddNode(7_000_000, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.ask(kmsg.NewPtrMetadataRequest())
+	if own, err := w.gw.ClusterAddr("7000000.tandem.invalid:9092"); own != net.JoinHostPort("127.0.0.1", fmt.Sprint(port)) || err != nil {
+		t.Errorf("the broker that moved to port %d is at %s, %v", port, own, err)
+	}
 	ports := newWorld(t, nil)
 	if _, err := ports.gw.Dial(t.Context(), "tcp", "0.tandem.invalid:9092"); err == nil {
 		t.Error("a gateway with ports took a client of its process, and would have told it of the ports")
 	}
 }
 
-// sockets are those of a cluster, so that a broker's can be cut.
+// sockets are those of a cluster, so that a broker can be down.
 type sockets struct {
 	mu sync.Mutex
-	to map[string][]net.Conn
+	of map[string]*listener
 }
 
 func (s *sockets) listen(network, addr string) (net.Listener, error) {
 	l, err := net.Listen(network, addr)
-	return &listener{l, s}, err
-}
-
-func (s *sockets) cut(addr string) {
+	if err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range s.to[addr] {
-		_ = c.Close()
+	out := &listener{addr: l.Addr(), open: l}
+	out.changed.L = &out.mu
+	if s.of == nil {
+		s.of = make(map[string]*listener)
 	}
+	s.of[out.addr.String()] = out
+	return out, nil
 }
 
 type listener struct {
-	net.Listener
-	s *sockets
+	addr    net.Addr
+	mu      sync.Mutex
+	changed sync.Cond
+	open    net.Listener // nil while down
+	closed  bool
+	conns   []net.Conn
+}
+
+func (l *listener) Addr() net.Addr { return l.addr }
+
+func (l *listener) Close() error {
+	l.down()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	l.changed.Broadcast()
+	return nil
 }
 
 func (l *listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err == nil {
-		l.s.mu.Lock()
-		defer l.s.mu.Unlock()
-		if l.s.to == nil {
-			l.s.to = make(map[string][]net.Conn)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		for l.open == nil && !l.closed {
+			l.changed.Wait()
 		}
-		l.s.to[l.Addr().String()] = append(l.s.to[l.Addr().String()], c)
+		if l.closed {
+			return nil, net.ErrClosed
+		}
+		open := l.open
+		l.mu.Unlock()
+		c, err := open.Accept()
+		l.mu.Lock()
+		switch {
+		case err == nil && l.open == open:
+			l.conns = append(l.conns, c)
+			return c, nil
+		case err == nil:
+			_ = c.Close()
+		case l.open == open:
+			return nil, err
+		}
 	}
-	return c, err
+}
+
+// down ends the broker's connections, and refuses new ones until up.
+func (l *listener) down() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open != nil {
+		_ = l.open.Close()
+	}
+	l.open = nil
+	for _, c := range l.conns {
+		_ = c.Close()
+	}
+	l.conns = nil
+}
+
+func (l *listener) up(t *testing.T) {
+	t.Helper()
+	open, err := net.Listen("tcp", l.addr.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open = open
+	l.changed.Broadcast()
 }
 
 // A broker that dies takes its connections along, as it does those of a direct
-// client, and dialling it fails; clients go on once it is back elsewhere.
+// client, and dialling it fails; clients go on once it is back.
 func TestInProcessBrokerDies(t *testing.T) {
 	var sockets sockets
 	w := inProcess(t, nil, kfake.ListenFn(sockets.listen))
 	topic, group := w.names(t)
 	w.topic(topic, 6)
-	if _, _, err := w.fake.AddNode(7, 0); err != nil {
-		t.Fatal(err)
-	}
-	for p := range int32(3) {
-		if err := w.fake.MoveTopicPartition(topic, p, 7); err != nil {
-			t.Fatal(err)
-		}
-	}
 	w.produce(topic, 60)
 	c := w.client(kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit())
 	first := consume(t, c, 60)
-	used, fresh := w.dial(7), w.dial(7)
+	victim := w.fake.LeaderFor(topic, 0)
+	own, _ := w.gw.cluster.BrokerAddr(victim)
+	used, fresh := w.dial(victim), w.dial(victim)
 	used.ask(kmsg.NewPtrApiVersionsRequest())
-	addr, _ := w.gw.cluster.BrokerAddr(7)
-	if err := w.fake.RemoveNode(7); err != nil {
-		t.Fatal(err)
-	}
-	sockets.cut(addr)
+	broker := sockets.of[own]
+	broker.down()
 	used.closed()
 	// Without an answer so far it ends in a reset: after a clean end franz-go
 	// takes the port for one that wants TLS.
 	if _, err := fresh.conn.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("a fresh connection ends with %v", err)
 	}
-	if _, err := w.gw.Dial(t.Context(), "tcp", "7.tandem.invalid:9092"); !errors.Is(err, syscall.ECONNREFUSED) {
+	if _, err := w.gw.Dial(t.Context(), "tcp", net.JoinHostPort(brokerHost(victim), "9092")); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("dialling a dead broker: %v", err)
-	}
-	if _, _, err := w.fake.AddNode(7, 0); err != nil {
-		t.Fatal(err)
 	}
 	producer := w.client()
 	for i := range 60 {
@@ -274,6 +331,7 @@ func TestInProcessBrokerDies(t *testing.T) {
 			}
 		})
 	}
+	broker.up(t)
 	if err := producer.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -416,12 +474,12 @@ func TestInProcessConfig(t *testing.T) {
 // Shutting down leaves nothing behind, whoever dials meanwhile, and answers what
 // is under way.
 func TestInProcessShutdown(t *testing.T) {
+	before := goleak.IgnoreCurrent()
 	fake, err := kfake.NewCluster(kfake.NumBrokers(2), kfake.SeedTopics(1, "orders"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer fake.Close()
-	before := goleak.IgnoreCurrent()
 	gw, err := StartInProcess(t.Context(), Config{Upstream: upstream.Config{Bootstrap: fake.ListenAddrs()}, NoViews: true, IndividualCommits: true, KeyRangeFetch: true})
 	if err != nil {
 		t.Fatal(err)
@@ -467,5 +525,6 @@ func TestInProcessShutdown(t *testing.T) {
 	wg.Wait()
 	poll.content() // was under way
 	idle.closed()
+	fake.Close() // its connections too have goroutines
 	goleak.VerifyNone(t, before)
 }
