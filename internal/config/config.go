@@ -149,6 +149,8 @@ type Limits struct {
 	MaxConnections int `yaml:"max.connections"`
 	// Bytes of memory for records that were read from sources and split.
 	KeyRangeHashingBytes int64 `yaml:"max.bytes.key.range.hashing"`
+	// Most offset ranges that a group can have committed individually above the stable offset of a partition. At 80 % the log warns; from the limit on, commits that add more are held back.
+	IndividualRanges int `yaml:"individual.commit.max.ranges"`
 	// How long a connection's right to read a source is taken as given before the cluster is asked again.
 	AuthorizationRecheck time.Duration `yaml:"authorization-recheck-interval"`
 	// How long SIGTERM waits for requests under way.
@@ -181,6 +183,7 @@ func Default() Config {
 			MaxRequestBytes:      104_857_600,
 			MaxIdleMs:            600_000,
 			KeyRangeHashingBytes: 134_217_728,
+			IndividualRanges:     2_000_000,
 			AuthorizationRecheck: 30 * time.Second,
 			DrainTimeout:         10 * time.Second,
 			StartTimeout:         15 * time.Second,

@@ -43,6 +43,7 @@ topics:
 views: {auto-create: false, orders-wide: {source: orders, partitions: 16}, auto: {source: a, partitions: 2}}
 limits:
   max.bytes.key.range.hashing: 1073741824
+  individual.commit.max.ranges: 5000
   connections.max.idle.ms: 1000
   drain-timeout: 1m30s
 log: {level: debug, format: json}
@@ -63,6 +64,7 @@ log: {level: debug, format: json}
 	off := false
 	want.IndividualCommits = false
 	want.Topics = map[string]Topic{"orders": {&off, "key"}, "123": {}, "orders.eu": {}}
+	want.Limits.IndividualRanges = 5000
 	want.Limits.KeyRangeHashingBytes, want.Limits.MaxIdleMs, want.Limits.DrainTimeout = 1<<30, 1000, 90*time.Second
 	want.Log = Log{"debug", "json"}
 	if !reflect.DeepEqual(got, want) {
@@ -161,6 +163,7 @@ func TestValidate(t *testing.T) {
 		"codec":                {func(c *Config) { c.Views.Compression = "brotli" }, "views.compression.type must be one of"},
 		"small frame":          {func(c *Config) { c.Limits.MaxRequestBytes = 1 }, "socket.request.max.bytes must be 65536 to"},
 		"endless idle":         {func(c *Config) { c.Limits.MaxIdleMs = 1 << 60 }, "connections.max.idle.ms"},
+		"no ranges":            {func(c *Config) { c.Limits.IndividualRanges = 0 }, "individual.commit.max.ranges must be 1 to"},
 		"negative connections": {func(c *Config) { c.Limits.MaxConnections = -1 }, "must not be negative"},
 		"topic settings":       {ofTopic("o", Topic{HashingLoad: "message"}), ""},
 		"hashing load":         {ofTopic("o", Topic{HashingLoad: "value"}), `topics.o.key.range.hashing.load must be one of message, key, not "value"`},

@@ -41,6 +41,7 @@ func (c Config) Redacted() Config {
 			MaxIdleMs:            c.Limits.MaxIdleMs,
 			MaxConnections:       c.Limits.MaxConnections,
 			KeyRangeHashingBytes: c.Limits.KeyRangeHashingBytes,
+			IndividualRanges:     c.Limits.IndividualRanges,
 			AuthorizationRecheck: c.Limits.AuthorizationRecheck,
 			DrainTimeout:         c.Limits.DrainTimeout,
 			StartTimeout:         c.Limits.StartTimeout,

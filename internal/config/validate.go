@@ -109,6 +109,7 @@ func (l Limits) validate(p *problems) {
 	p.check(l.MaxIdleMs >= 1000 && l.MaxIdleMs <= maxMs, "limits.connections.max.idle.ms", "must be 1000 to %d, not %d", maxMs, l.MaxIdleMs)
 	p.check(l.MaxConnections >= 0, "limits.max.connections", "must not be negative")
 	p.check(l.KeyRangeHashingBytes >= 1<<20, "limits.max.bytes.key.range.hashing", "must be at least 1048576, not %d", l.KeyRangeHashingBytes)
+	p.check(l.IndividualRanges >= 1 && l.IndividualRanges <= math.MaxInt32, "limits.individual.commit.max.ranges", "must be 1 to %d, not %d", math.MaxInt32, l.IndividualRanges)
 	p.check(l.AuthorizationRecheck > 0, "limits.authorization-recheck-interval", "must be more than 0")
 	p.check(l.DrainTimeout >= 0, "limits.drain-timeout", "must not be negative")
 	p.check(l.StartTimeout > 0, "limits.start-timeout", "must be more than 0")
