@@ -9,6 +9,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kversion"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
 )
 
 // A bootstrap address that is down costs one dial, not one for every client.
@@ -97,6 +99,37 @@ func TestOpenSaysWhyItFails(t *testing.T) {
 		case c.says == "" || err == nil || !strings.Contains(err.Error(), c.says):
 			t.Errorf("password %s: %v", c.password, err)
 		}
+	}
+}
+
+// hostOf is a mechanism that takes note of the broker it is for.
+type hostOf struct {
+	sasl.Mechanism
+	host string
+}
+
+func (m *hostOf) Authenticate(ctx context.Context, host string) (sasl.Session, []byte, error) {
+	m.host = host
+	return m.Mechanism.Authenticate(ctx, host)
+}
+
+// Some mechanisms sign the broker's name, which is the one that was dialled.
+func TestMechanismIsToldTheBroker(t *testing.T) {
+	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.Superuser("PLAIN", "tandem", "right"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fake.Close()
+	m := &hostOf{Mechanism: plain.Auth{User: "tandem", Pass: "right"}.AsMechanism()}
+	cfg := Config{SASL: m}
+	addr := strings.Replace(fake.ListenAddrs()[0], "127.0.0.1", "localhost", 1)
+	conn, err := cfg.Connect(t.Context(), addr, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if m.host != addr {
+		t.Errorf("%s, and %s was dialled", m.host, addr)
 	}
 }
 

@@ -26,6 +26,7 @@ const maxResponse = 512 << 20
 // long poll of one partition would hold up the others: hence our own.
 type Conn struct {
 	raw      net.Conn
+	addr     string // as dialled, HOST:PORT
 	r        *bufio.Reader
 	clientID string
 	next     int32
@@ -41,7 +42,7 @@ func (c *Config) Connect(ctx context.Context, addr, clientID string) (*Conn, err
 	if err != nil {
 		return nil, err
 	}
-	conn := &Conn{raw: raw, r: bufio.NewReaderSize(raw, 16<<10), clientID: clientID}
+	conn := &Conn{raw: raw, addr: addr, r: bufio.NewReaderSize(raw, 16<<10), clientID: clientID}
 	timeout := c.DialTimeout
 	if timeout <= 0 {
 		timeout = 10 * time.Second
@@ -97,8 +98,7 @@ func (c *Conn) authenticate(ctx context.Context, cfg *Config) error {
 	if h := resp.(*kmsg.SASLHandshakeResponse); h.ErrorCode != 0 {
 		return fmt.Errorf("SASL mechanism %s: %w; the broker offers %v", hs.Mechanism, kerr.ErrorForCode(h.ErrorCode), h.SupportedMechanisms)
 	}
-	host, _, _ := net.SplitHostPort(c.raw.RemoteAddr().String())
-	session, message, err := cfg.SASL.Authenticate(ctx, host)
+	session, message, err := cfg.SASL.Authenticate(ctx, c.addr) // as kgo: some mechanisms sign the host's name
 	if err != nil {
 		return err
 	}

@@ -151,11 +151,16 @@ func (c *Cluster) offsetsTopic(ctx context.Context) (*kmsg.MetadataResponseTopic
 	}
 }
 
-// offsetsTopicAt asks one broker for coordinator and topic: it finds the
-// coordinator by the topic as it knows it.
+// offsetsTopicAt asks one broker for the topic and, where it knows none, for a
+// coordinator, which it finds by the topic as it knows it. Users that may not
+// describe every group need the topic to be there.
 func (c *Cluster) offsetsTopicAt(ctx context.Context, broker int32) (*kmsg.MetadataResponseTopic, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second) // another one may answer
 	defer cancel()
+	t, err := c.topicAt(ctx, broker, offsetsTopic)
+	if t != nil || err != nil {
+		return t, err
+	}
 	if err := c.findCoordinator(ctx, broker); err != nil {
 		return nil, err
 	}

@@ -161,6 +161,18 @@ func TestFactsTopicWaitsForTheOffsetsTopic(t *testing.T) {
 	}
 }
 
+// A program's user may describe its own groups only.
+func TestFactsTopicNeedsNoGroupWhereTheOffsetsTopicIs(t *testing.T) {
+	c := newCluster(t)
+	if _, err := c.user.CreateTopic(t.Context(), 5, 1, nil, offsetsTopic); err != nil {
+		t.Fatal(err)
+	}
+	c.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.FindCoordinator}, Err: kerr.GroupAuthorizationFailed, Count: -1})
+	if topic := create(t, newFacts(t, c)); topic.Partitions != 5 {
+		t.Errorf("%+v", topic)
+	}
+}
+
 // A broker that is asked for the offsets topic's settings may not have heard of it yet.
 func TestFactsTopicOfAnOffsetsTopicThatIsNew(t *testing.T) {
 	c := newCluster(t)
