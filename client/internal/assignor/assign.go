@@ -26,7 +26,7 @@ func (p *problem) put(pl plan, into map[string]Ranges) {
 	for t := range pl {
 		for partition, shares := range pl[t] {
 			for _, s := range shares {
-				into[p.members[s.member].ID].Put(p.topics[t].name, int32(partition), s.keys)
+				into[p.members[s.member].ID].Put(p.topics[t].name, int32(partition), s.keys, p.topics[t].base)
 			}
 		}
 	}
@@ -109,13 +109,14 @@ func (p *problem) from(last map[string]Ranges) (plan, bool) {
 			var all keyrange.Set
 			var n uint64
 			for _, m := range topic.subscribers {
-				keys := last[p.members[m].ID].Set(topic.name, int32(partition))
-				if len(keys) == 0 {
+				part, ok := last[p.members[m].ID][topic.name][int32(partition)]
+				if !ok {
 					continue
 				}
-				if keys.Validate() != nil {
+				if part.Keys.Validate() != nil || !part.Whole() && part.Base != topic.base {
 					return nil, false
 				}
+				keys := part.Set()
 				pl[t][partition] = append(pl[t][partition], share{m, keys})
 				all, n = keyrange.AppendUnion(nil, all, keys), n+keys.Len()
 			}

@@ -18,10 +18,10 @@ func TestFiveConsumersOnThreePartitions(t *testing.T) {
 	if got, want := show("tp", out.Assigned), "M1:0[0/2] M2:1[0/2] M3:2 M4:0[1/2] M5:1[1/2]"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if set := out.Assigned["M4"].Set("tp", 0); !slices.Equal(set, keyrange.Set{{First: 1 << 31, Last: 1<<32 - 1}}) {
-		t.Errorf("M4 has %v, want the upper half", set)
+	if part, want := out.Assigned["M4"]["tp"][0], (Part{keyrange.Set{{First: 1 << 31, Last: 1<<32 - 1}}, 3}); !reflect.DeepEqual(part, want) {
+		t.Errorf("M4 has %v, want the upper half with the base 3", part)
 	}
-	if _, ok := out.Assigned["M3"]["tp"][2]; !ok || len(out.Assigned["M3"]["tp"][2]) != 0 {
+	if part, ok := out.Assigned["M3"]["tp"][2]; !ok || !part.Whole() || part.Base != 0 {
 		t.Errorf("M3 has %v, want an empty set for a whole partition", out.Assigned["M3"])
 	}
 	if out.Waiting || len(out.Notes["M1"]) != 0 {
@@ -121,8 +121,8 @@ func TestEachSharedTopicBeginsOneLater(t *testing.T) {
 	for id, ranges := range out.Assigned {
 		whole := 0
 		for topic := range topics {
-			for _, set := range ranges[topic] {
-				if len(set) == 0 {
+			for _, part := range ranges[topic] {
+				if part.Whole() {
 					whole++
 				}
 			}

@@ -43,27 +43,30 @@ func (p *problem) resolve(generation int32) {
 			if taken[t] == nil {
 				taken[t] = make([]keyrange.Set, p.topics[t].partitions)
 			}
-			for partition := range partitions {
-				if 0 <= partition && int(partition) < p.topics[t].partitions {
-					p.claim(t, int(partition), m, p.members[m].Owned.Set(name, partition), &taken[t][partition])
+			for partition, part := range partitions {
+				if 0 <= partition && int(partition) < p.topics[t].partitions && part.Keys.Validate() == nil {
+					p.claim(&p.topics[t], int(partition), m, part, &taken[t][partition])
 				}
 			}
 		}
 	}
 }
 
-func (p *problem) claim(t, partition, m int, keys keyrange.Set, taken *keyrange.Set) {
-	if len(keys) == 0 || keys.Validate() != nil {
-		return
+// claim adds a member's claim to a part of a partition of which the set taken is claimed already. A part of another base than the
+// topic now has cannot be kept, and any key of the partition may be in it.
+func (p *problem) claim(t *topic, partition, m int, part Part, taken *keyrange.Set) {
+	keys, kept := part.Set(), true
+	if !part.Whole() && part.Base != t.base {
+		keys, kept = keyrange.Set{keyrange.Full}, false
 	}
-	topic := &p.topics[t]
 	if p.members[m].Holds {
-		topic.held[partition] = append(topic.held[partition], share{m, keys})
+		t.held[partition] = append(t.held[partition], share{m, keys})
 	}
-	if rest := keyrange.AppendSubtract(nil, keys, *taken); len(rest) > 0 {
-		topic.owned[partition] = append(topic.owned[partition], share{m, rest})
-		*taken = keyrange.AppendUnion(nil, *taken, rest)
+	rest := keyrange.AppendSubtract(nil, keys, *taken)
+	if kept && len(rest) > 0 {
+		t.owned[partition] = append(t.owned[partition], share{m, rest})
 	}
+	*taken = keyrange.AppendUnion(nil, *taken, rest)
 }
 
 // ownedBy returns what a member had of a partition.

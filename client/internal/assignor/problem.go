@@ -18,6 +18,7 @@ type problem struct {
 type topic struct {
 	name          string
 	partitions    int
+	base          int32 // of key positions
 	keyRangeFetch bool
 	shared        bool
 	subscribers   []int // members, ascending
@@ -49,7 +50,11 @@ func newProblem(in *Input) *problem {
 	for i, name := range slices.Sorted(maps.Keys(numbers)) {
 		of := in.Topics[name]
 		partitions := max(0, int(of.Partitions))
-		p.topics = append(p.topics, topic{name: name, partitions: partitions, keyRangeFetch: of.KeyRangeFetch})
+		base := of.Base
+		if base == 0 {
+			base = of.Partitions
+		}
+		p.topics = append(p.topics, topic{name: name, partitions: partitions, base: base, keyRangeFetch: of.KeyRangeFetch})
 		numbers[name] = i
 	}
 	for m := range p.members {

@@ -44,9 +44,9 @@ func sizesOf(in Input, out Output) (joins, assignments, largest int) {
 		joins += n
 		shared := Ranges{}
 		for topic, partitions := range out.Assigned[m.ID] {
-			for p, set := range partitions {
-				if len(set) > 0 {
-					shared.Put(topic, p, set)
+			for p, part := range partitions {
+				if !part.Whole() {
+					shared.Put(topic, p, part.Keys, part.Base)
 				}
 			}
 		}

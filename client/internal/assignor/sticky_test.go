@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tandem-kafka/tandem/keyrange"
 	"pgregory.net/rapid"
 )
 
@@ -79,7 +80,7 @@ type world struct {
 func drawWorld(t *rapid.T) *world {
 	w := &world{in: Input{Topics: map[string]Topic{}, IndividualCommits: true}}
 	for i := range rapid.IntRange(1, 4).Draw(t, "topics") {
-		w.in.Topics[fmt.Sprintf("t%d", i)] = Topic{int32(rapid.IntRange(1, 6).Draw(t, "partitions")), rapid.IntRange(0, 3).Draw(t, "fetch") > 0}
+		w.in.Topics[fmt.Sprintf("t%d", i)] = Topic{Partitions: int32(rapid.IntRange(1, 6).Draw(t, "partitions")), KeyRangeFetch: rapid.IntRange(0, 3).Draw(t, "fetch") > 0}
 	}
 	for range rapid.IntRange(1, 14).Draw(t, "members") {
 		w.join(t)
@@ -224,7 +225,7 @@ func TestSharersKeepAsMuchAsThereIs(t *testing.T) {
 				continue
 			}
 			last := uint64(rapid.Uint32Range(uint32(free[p]), 1<<32-1).Draw(t, "last"))
-			in.Members[i].Owned = Ranges{"t": {int32(p): {{First: uint32(free[p]), Last: uint32(last)}}}}
+			in.Members[i].Owned = Ranges{"t": {int32(p): {keyrange.Set{{First: uint32(free[p]), Last: uint32(last)}}, int32(n)}}}
 			free[p] = last + 1
 		}
 		out := Assign(in)

@@ -2,41 +2,84 @@ package assignor
 
 import "github.com/tandem-kafka/tandem/keyrange"
 
-// Ranges are key ranges by topic and partition. An empty set stands for the whole partition.
-type Ranges map[string]map[int32]keyrange.Set
-
-// Set returns the key ranges of a partition: keyrange.Full where the set is empty, nothing where there is no such partition.
-func (r Ranges) Set(topic string, partition int32) keyrange.Set {
-	set, ok := r[topic][partition]
-	if ok && len(set) == 0 {
-		return keyrange.Set{keyrange.Full}
-	}
-	return set
+// Part is a member's part of a partition. The zero Part is all of it.
+type Part struct {
+	Keys keyrange.Set // empty: the whole partition
+	Base int32        // that the positions of Keys are of, 1 or more; 0 where Keys is empty
 }
 
-// Put stores the key ranges of a partition; an empty set changes nothing, and the whole axis is stored as an empty set.
-func (r Ranges) Put(topic string, partition int32, set keyrange.Set) {
+// Whole reports whether the part is the whole partition.
+func (p Part) Whole() bool { return len(p.Keys) == 0 }
+
+// Set returns the part's key ranges, keyrange.Full for the whole partition.
+func (p Part) Set() keyrange.Set {
+	if p.Whole() {
+		return keyrange.Set{keyrange.Full}
+	}
+	return p.Keys
+}
+
+// comparable reports whether positions of two parts are the same keys. Of two bases they are not; all keys are all keys.
+func (p Part) comparable(other Part) bool { return p.Base == other.Base || p.Whole() || other.Whole() }
+
+// Ranges are parts by topic and partition.
+type Ranges map[string]map[int32]Part
+
+// Set returns the key ranges of a partition; nothing where there is no such partition.
+func (r Ranges) Set(topic string, partition int32) keyrange.Set {
+	if part, ok := r[topic][partition]; ok {
+		return part.Set()
+	}
+	return nil
+}
+
+// Put stores the key ranges of a partition; an empty set changes nothing.
+func (r Ranges) Put(topic string, partition int32, set keyrange.Set, base int32) {
 	if len(set) == 0 {
 		return
 	}
+	part := Part{set, base}
 	if set.Covers(keyrange.Full) {
-		set = nil
+		part = Part{}
 	}
 	if r[topic] == nil {
-		r[topic] = map[int32]keyrange.Set{}
+		r[topic] = map[int32]Part{}
 	}
-	r[topic][partition] = set
+	r[topic][partition] = part
 }
 
-// Minus returns what is in r and not in other.
+// Minus returns what is in r and not in other. Nothing of a part is in a part of another base.
 func (r Ranges) Minus(other Ranges) Ranges {
 	rest := Ranges{}
 	for topic, partitions := range r {
-		for p := range partitions {
-			rest.Put(topic, p, keyrange.AppendSubtract(nil, r.Set(topic, p), other.Set(topic, p)))
+		for p, part := range partitions {
+			from, ok := other[topic][p]
+			if !ok || !part.comparable(from) {
+				rest.Put(topic, p, part.Set(), part.Base)
+				continue
+			}
+			rest.Put(topic, p, keyrange.AppendSubtract(nil, part.Set(), from.Set()), max(part.Base, from.Base))
 		}
 	}
 	return rest
+}
+
+// Overlap returns what of r may be in other too: of a part all, if other has one of another base.
+func (r Ranges) Overlap(other Ranges) Ranges {
+	both := Ranges{}
+	for topic, partitions := range r {
+		for p, part := range partitions {
+			with, ok := other[topic][p]
+			switch {
+			case !ok:
+			case !part.comparable(with):
+				both.Put(topic, p, part.Set(), part.Base)
+			default:
+				both.Put(topic, p, keyrange.AppendIntersect(nil, part.Set(), with.Set()), max(part.Base, with.Base))
+			}
+		}
+	}
+	return both
 }
 
 // Member is a member of the group as it joined.
@@ -57,7 +100,8 @@ type Member struct {
 // Topic is what the leader knows of a topic.
 type Topic struct {
 	Partitions    int32
-	KeyRangeFetch bool // the topic allows key-range fetch
+	KeyRangeFetch bool  // the topic allows key-range fetch
+	Base          int32 // that key positions are of; 0: the number of partitions, by which Kafka's partitioner places keys
 }
 
 // Input is what an assignment is made from.

@@ -123,9 +123,15 @@ func appendRanges(b []byte, ranges Ranges) []byte {
 		b = appendString(b, topic)
 		b = appendLen(b, len(ranges[topic]))
 		for _, p := range slices.Sorted(maps.Keys(ranges[topic])) {
+			part := ranges[topic][p]
 			b = binary.AppendUvarint(b, uint64(uint32(p)))
-			b = appendLen(b, len(ranges[topic][p]))
-			for _, r := range ranges[topic][p] {
+			base := part.Base
+			if part.Whole() {
+				base = 0
+			}
+			b = binary.AppendUvarint(b, uint64(uint32(base)))
+			b = appendLen(b, len(part.Keys))
+			for _, r := range part.Keys {
 				b = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, r.First), r.Last)
 			}
 		}
@@ -222,15 +228,20 @@ func (r *reader) ranges() Ranges {
 			r.fail("topic %.100q is not after topic %.100q", topic, before)
 		}
 		before = topic
-		n := r.len(2)
-		partitions, last := map[int32]keyrange.Set{}, int64(-1)
+		n := r.len(3)
+		partitions, last := map[int32]Part{}, int64(-1)
 		for ; n > 0 && r.err == nil; n-- {
 			p := int64(r.uvarint())
 			if p <= last || p > math.MaxInt32 {
 				r.fail("partition %d of topic %.100q after %d", p, topic, last)
 			}
 			last = p
-			partitions[int32(p)] = r.set()
+			base := r.uvarint()
+			part := Part{Keys: r.set(), Base: int32(base)}
+			if part.Whole() != (base == 0) || base > math.MaxInt32 {
+				r.fail("partition %d of topic %.100q has %d key ranges of the base %d", p, topic, len(part.Keys), base)
+			}
+			partitions[int32(p)] = part
 		}
 		ranges[topic] = partitions
 	}

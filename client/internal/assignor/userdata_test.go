@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -21,17 +22,36 @@ func bytesOf(t *testing.T, spaced string) []byte {
 	return b
 }
 
-var quarter = keyrange.Set{{First: 0, Last: 1<<30 - 1}}
+var quarter = Part{keyrange.Set{{First: 0, Last: 1<<30 - 1}}, 12}
 
 // The worked examples of docs/protocol.md.
 const (
-	goldenMember = "0001 03 00000007 03 07 6f7264657273 03 00 01 02 02 00000000 3fffffff 03 7061 02 8001 01"
-	goldenAssign = "0001 00000008 02 07 6f7264657273 02 02 02 00000000 3fffffff 02 03 02 03 7061 00"
+	goldenMember = "0001 03 00000007 03 07 6f7264657273 03 00 00 01 02 0c 02 00000000 3fffffff 08 726566756e6473 02 8001 00 01"
+	goldenAssign = "0001 00000008 02 07 6f7264657273 02 02 0c 02 00000000 3fffffff 02 03 02 08 726566756e6473 00"
 )
 
+func TestTheExamplesOfTheDocumentation(t *testing.T) {
+	doc, err := os.ReadFile("../../../docs/protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(doc), "<!-- checked by go test ./client/internal/assignor -->")
+	text, _, _ := strings.Cut(rest, "<!-- end of checked -->")
+	all := ""
+	for line := range strings.Lines(text) {
+		if code, ok := strings.CutPrefix(line, "    "); ok {
+			bytes, _, _ := strings.Cut(code, "  ")
+			all += bytes
+		}
+	}
+	if got, want := bytesOf(t, all), append(bytesOf(t, goldenMember), bytesOf(t, goldenAssign)...); !bytes.Equal(got, want) {
+		t.Errorf("docs/protocol.md has %x, want %x", got, want)
+	}
+}
+
 func TestGoldenUserData(t *testing.T) {
-	member := MemberData{Version: 1, Share: true, Holds: true, Generation: 7, Owned: Ranges{"orders": {0: nil, 2: quarter}, "pa": {128: nil}}}
-	assignment := AssignmentData{Version: 1, Generation: 8, Shared: Ranges{"orders": {2: quarter}}, Notes: []Note{{NoteCoordinator, []string{"pa"}, 0}}}
+	member := MemberData{Version: 1, Share: true, Holds: true, Generation: 7, Owned: Ranges{"orders": {0: {}, 2: quarter}, "refunds": {128: {}}}}
+	assignment := AssignmentData{Version: 1, Generation: 8, Shared: Ranges{"orders": {2: quarter}}, Notes: []Note{{NoteCoordinator, []string{"refunds"}, 0}}}
 	if got, want := member.Append(nil), bytesOf(t, goldenMember); !bytes.Equal(got, want) {
 		t.Errorf("member: %x, want %x", got, want)
 	}
@@ -72,7 +92,7 @@ func TestHostileUserData(t *testing.T) {
 			t.Errorf("an assignment cut after %d bytes is taken", i)
 		}
 	}
-	many := "0001 00 00000000 02 02 61 02 00 8208" + strings.Repeat("00000000 00000000", 1025)
+	many := "0001 00 00000000 02 02 61 02 00 01 8208" + strings.Repeat("00000000 00000000", 1025)
 	for name, c := range map[string]struct{ hex, want string }{
 		"version 0":                {"0000 00 00000000 01", "version 0"},
 		"version below 0":          {"ffff 00 00000000 01", "version -1"},
@@ -81,10 +101,13 @@ func TestHostileUserData(t *testing.T) {
 		"a length of 64 bits":      {"0001 00 00000000 ffffffffffffffff7f", "varint"},
 		"topics out of order":      {"0001 00 00000000 03 02 62 01 02 61 01", "not after"},
 		"a topic twice":            {"0001 00 00000000 03 02 61 01 02 61 01", "not after"},
-		"a partition twice":        {"0001 00 00000000 02 02 61 03 01 01 01 01", "partition 1"},
-		"a partition too large":    {"0001 00 00000000 02 02 61 02 ffffffff0f 01", "partition 4294967295"},
-		"a reversed range":         {"0001 00 00000000 02 02 61 02 00 02 00000002 00000001", "ends before it begins"},
-		"overlapping ranges":       {"0001 00 00000000 02 02 61 02 00 03 00000000 00000009 00000009 0000000a", "is not after"},
+		"a partition twice":        {"0001 00 00000000 02 02 61 03 01 00 01 01 00 01", "partition 1"},
+		"a partition too large":    {"0001 00 00000000 02 02 61 02 ffffffff0f 00 01", "partition 4294967295"},
+		"a reversed range":         {"0001 00 00000000 02 02 61 02 00 01 02 00000002 00000001", "ends before it begins"},
+		"overlapping ranges":       {"0001 00 00000000 02 02 61 02 00 01 03 00000000 00000009 00000009 0000000a", "is not after"},
+		"ranges without a base":    {"0001 00 00000000 02 02 61 02 00 00 02 00000000 00000009", "of the base 0"},
+		"a base without ranges":    {"0001 00 00000000 02 02 61 02 00 07 01", "of the base 7"},
+		"a base too large":         {"0001 00 00000000 02 02 61 02 00 8080808008 02 00000000 00000009", "of the base 2147483648"},
 		"more ranges than allowed": {many, "at most 1024"},
 	} {
 		if _, err := DecodeMember(bytesOf(t, c.hex)); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -96,14 +119,18 @@ func TestHostileUserData(t *testing.T) {
 func drawRanges(t *rapid.T) Ranges {
 	r := Ranges{}
 	for range rapid.IntRange(0, 3).Draw(t, "topics") {
-		topic := map[int32]keyrange.Set{}
+		topic := map[int32]Part{}
 		for range rapid.IntRange(0, 3).Draw(t, "partitions") {
 			var list []keyrange.Range
 			for range rapid.IntRange(0, 3).Draw(t, "ranges") {
 				a, b := rapid.Uint32().Draw(t, "a"), rapid.Uint32().Draw(t, "b")
 				list = append(list, keyrange.Range{First: min(a, b), Last: max(a, b)})
 			}
-			topic[rapid.Int32Range(0, 1<<31-1).Draw(t, "partition")] = keyrange.Normalize(list)
+			part := Part{}
+			if len(list) > 0 {
+				part = Part{keyrange.Normalize(list), rapid.Int32Range(1, 1<<31-1).Draw(t, "base")}
+			}
+			topic[rapid.Int32Range(0, 1<<31-1).Draw(t, "partition")] = part
 		}
 		r[rapid.String().Draw(t, "topic")] = topic
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tandem-kafka/tandem/client/internal/assignor"
+	"github.com/tandem-kafka/tandem/keyrange"
 )
 
 // The proposal's example, and members that join and leave, with real clients.
@@ -43,6 +44,30 @@ func TestMembersComeAndGo(t *testing.T) {
 			c.join("M7", cfg)
 			c.until(3, 1, 1, 2)
 		})
+	}
+}
+
+// When the topic grows, the leader takes up the new count for key positions, and no key has two owners on the way.
+func TestTheTopicGrows(t *testing.T) {
+	c := newCluster(t, map[string]int32{"t": 2})
+	cfg := Config{Share: true, Cooperative: true, Sharing: allowed("t")}
+	for i := range 5 {
+		c.join(fmt.Sprintf("M%d", i+1), cfg, kgo.MetadataMaxAge(50*time.Millisecond), kgo.MetadataMinAge(10*time.Millisecond))
+	}
+	c.until(2, 2, 3)
+	grow := kmsg.NewPtrCreatePartitionsRequest()
+	grow.Topics = []kmsg.CreatePartitionsRequestTopic{{Topic: "t", Count: 3}}
+	if _, err := grow.RequestWith(t.Context(), c.clients["M1"].Client); err != nil {
+		t.Fatal(err)
+	}
+	c.until(3, 1, 2, 2)
+	for name, cl := range c.clients {
+		ranges, _ := cl.balancer.Ranges()
+		for p, part := range ranges["t"] {
+			if !part.Whole() && part.Base != 3 {
+				t.Errorf("%s has of partition %d %v, want it by the base 3", name, p, part)
+			}
+		}
 	}
 }
 
@@ -225,14 +250,14 @@ func TestOnlyWhatMovesIsReported(t *testing.T) {
 		b.onAssigned(t.Context(), cl, nil)
 		b.onRevoked(t.Context(), cl, nil) // a cooperative session ends
 	}
-	lower, upper := assignor.Ranges{"t": {0: {{Last: 1<<31 - 1}}}}, assignor.Ranges{"t": {0: {{First: 1 << 31, Last: 1<<32 - 1}}}}
-	session(1, assignor.Ranges{"t": {0: nil}, "u": {3: nil}}, nil)
+	lower, upper := assignor.Ranges{"t": {0: {Keys: keyrange.Set{{Last: 1<<31 - 1}}, Base: 1}}}, assignor.Ranges{"t": {0: {Keys: keyrange.Set{{First: 1 << 31, Last: 1<<32 - 1}}, Base: 1}}}
+	session(1, assignor.Ranges{"t": {0: {}}, "u": {3: {}}}, nil)
 	session(2, lower, map[string][]int32{"u": {3}})
 	session(3, lower, nil)
 	session(4, upper, nil)
 	want := []string{
-		fmt.Sprint("assigned ", assignor.Ranges{"t": {0: nil}, "u": {3: nil}}),
-		fmt.Sprint("revoked ", assignor.Ranges{"t": upper["t"], "u": {3: nil}}),
+		fmt.Sprint("assigned ", assignor.Ranges{"t": {0: {}}, "u": {3: {}}}),
+		fmt.Sprint("revoked ", assignor.Ranges{"t": upper["t"], "u": {3: {}}}),
 		fmt.Sprint("revoked ", lower), fmt.Sprint("assigned ", upper),
 	}
 	if !slices.Equal(events, want) {
@@ -269,7 +294,7 @@ func TestEagerMembersAskForWhatTheyHad(t *testing.T) {
 		b.onRevoked(t.Context(), cl, partitions)
 	}
 	says(false, -1, assignor.Ranges{})
-	half := assignor.Ranges{"t": {0: {{Last: 1<<31 - 1}}}}
+	half := assignor.Ranges{"t": {0: {Keys: keyrange.Set{{Last: 1<<31 - 1}}, Base: 1}}}
 	session(3, half)
 	says(false, 3, half)
 	session(4, assignor.Ranges{})

@@ -36,17 +36,20 @@ func (o *owners) begin(client string, ranges assignor.Ranges) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for other, has := range o.has {
-		if both := ranges.Minus(ranges.Minus(has)); len(both) > 0 {
+		if both := ranges.Overlap(has); other != client && len(both) > 0 {
 			o.crossed = append(o.crossed, fmt.Sprintf("%s begins with %v while %s works on it", client, both, other))
 		}
 	}
+	if twice := ranges.Overlap(o.has[client]); len(twice) > 0 {
+		o.crossed = append(o.crossed, fmt.Sprintf("%s is given %v, which it has", client, twice))
+	}
+	if o.has[client] == nil {
+		o.has[client] = assignor.Ranges{}
+	}
 	for topic, partitions := range ranges {
-		for p := range partitions {
-			all := keyrange.AppendUnion(nil, o.has[client].Set(topic, p), ranges.Set(topic, p))
-			if o.has[client] == nil {
-				o.has[client] = assignor.Ranges{}
-			}
-			o.has[client].Put(topic, p, all)
+		for p, part := range partitions {
+			all := keyrange.AppendUnion(nil, o.has[client].Set(topic, p), part.Set())
+			o.has[client].Put(topic, p, all, part.Base)
 		}
 	}
 }

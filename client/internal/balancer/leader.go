@@ -136,8 +136,8 @@ func (g *group) sharing() Sharing {
 	}
 	for i := range g.members {
 		for topic, partitions := range g.members[i].Owned {
-			for _, set := range partitions {
-				if len(set) > 0 { // not whole
+			for _, part := range partitions {
+				if !part.Whole() {
 					answer.IndividualCommits, answer.KeyRangeFetch[topic] = true, true
 				}
 			}
@@ -154,9 +154,9 @@ func encode(ranges assignor.Ranges, notes []assignor.Note, generation int32) []b
 		t := kmsg.NewConsumerMemberAssignmentTopic()
 		t.Topic, t.Partitions = topic, slices.Sorted(maps.Keys(ranges[topic]))
 		a.Topics = append(a.Topics, t)
-		for p, set := range ranges[topic] {
-			if len(set) > 0 {
-				data.Shared.Put(topic, p, set)
+		for p, part := range ranges[topic] {
+			if !part.Whole() {
+				data.Shared.Put(topic, p, part.Keys, part.Base)
 			}
 		}
 	}

@@ -76,9 +76,9 @@ func TestMembersThatCannotBeRead(t *testing.T) {
 		ranges assignor.Ranges
 		note   assignor.NoteCode
 	}{
-		"A": {assignor.Ranges{"t": {1: nil}}, assignor.NoteUserData},
+		"A": {assignor.Ranges{"t": {1: {}}}, assignor.NoteUserData},
 		"B": {assignor.Ranges{}, assignor.NoteUserData},
-		"C": {assignor.Ranges{"t": {0: {{Last: 1 << 32 / 3}}}}, 0},
+		"C": {assignor.Ranges{"t": {0: {Keys: keyrange.Set{{Last: 1 << 32 / 3}}, Base: 2}}}, 0},
 	} {
 		s := got[id]
 		if !reflect.DeepEqual(s.ranges, want.ranges) || s.generation != 5 {
@@ -89,14 +89,14 @@ func TestMembersThatCannotBeRead(t *testing.T) {
 		}
 	}
 	got = balance(t, b, 6, []kmsg.JoinGroupResponseMember{member("A", metadata(foreign)), member("C", good)}, map[string]int32{"t": 2})
-	if s := got["A"]; len(s.notes) > 0 || !reflect.DeepEqual(s.ranges, assignor.Ranges{"t": {1: nil}}) {
+	if s := got["A"]; len(s.notes) > 0 || !reflect.DeepEqual(s.ranges, assignor.Ranges{"t": {1: {}}}) {
 		t.Errorf("a member without user data keeps %v and is told %v, want the partition that it owns", s.ranges, s.notes)
 	}
 }
 
 // Sharing does not end because the leader cannot ask for a moment, nor because it is a new leader that cannot ask.
 func TestSharingGoesOnWhenTheLeaderCannotAsk(t *testing.T) {
-	half := assignor.MemberData{Share: true, Owned: assignor.Ranges{"t": {0: keyrange.Set{{Last: 1<<31 - 1}}}}}
+	half := assignor.MemberData{Share: true, Owned: assignor.Ranges{"t": {0: {Keys: keyrange.Set{{Last: 1<<31 - 1}}, Base: 1}}}}
 	fresh := assignor.MemberData{Share: true, Generation: -1}
 	say := func(d assignor.MemberData) []byte {
 		return metadata(kmsg.ConsumerMemberMetadata{Topics: []string{"t"}, UserData: d.Append(nil)})
@@ -144,7 +144,7 @@ func TestAssignmentsThatCannotBeRead(t *testing.T) {
 	}
 	whole := kmsg.ConsumerMemberAssignment{Topics: []kmsg.ConsumerMemberAssignmentTopic{{Topic: "t", Partitions: []int32{4, 4}}}}
 	partitions, err := b.ParseSyncAssignment(whole.AppendTo(nil))
-	if err != nil || !reflect.DeepEqual(partitions, map[string][]int32{"t": {4}}) || !reflect.DeepEqual(b.next.ranges, assignor.Ranges{"t": {4: nil}}) {
+	if err != nil || !reflect.DeepEqual(partitions, map[string][]int32{"t": {4}}) || !reflect.DeepEqual(b.next.ranges, assignor.Ranges{"t": {4: {}}}) {
 		t.Errorf("no user data: %v, %v, %v, want the whole partition", partitions, b.next, err)
 	}
 	whole.UserData = []byte("nonsense")
@@ -159,7 +159,7 @@ func TestAssignmentsThatCannotBeRead(t *testing.T) {
 // A member that joins again with nothing new must not begin a rebalance: the coordinator compares bytes.
 func TestMetadataStaysTheSame(t *testing.T) {
 	b := newBalancer(t, Config{Share: true})
-	b.now.ranges = assignor.Ranges{"b": {1: nil, 2: nil, 3: nil}, "a": {4: nil}, "c": {5: nil}}
+	b.now.ranges = assignor.Ranges{"b": {1: {}, 2: {}, 3: {}}, "a": {4: {}}, "c": {5: {}}}
 	first := string(b.JoinGroupMetadata([]string{"a", "b"}, nil, 7))
 	for range 20 {
 		if got := string(b.JoinGroupMetadata([]string{"a", "b"}, map[string][]int32{"a": {4}}, 8)); got != first {
@@ -172,7 +172,7 @@ func FuzzMetadata(f *testing.F) {
 	b, _ := New(Config{Share: true, Sharing: allowed("t"), Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	good := b.JoinGroupMetadata([]string{"t"}, nil, -1)
 	f.Add(good)
-	f.Add(encode(assignor.Ranges{"t": {0: keyrange.Set{{Last: 9}}, 1: nil}}, []assignor.Note{{Code: 1, Topics: []string{"t"}}}, 3))
+	f.Add(encode(assignor.Ranges{"t": {0: {Keys: keyrange.Set{{Last: 9}}, Base: 5}, 1: {}}}, []assignor.Note{{Code: 1, Topics: []string{"t"}}}, 3))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		g := newGroup(b, []kmsg.JoinGroupResponseMember{member("A", data), member("B", good), member("C", good)})
 		g.SetBalanceInfo(kgo.BalanceInfo{Generation: 4})

@@ -36,11 +36,8 @@ func readAssignment(b []byte) (map[string][]int32, state, error) {
 				continue
 			}
 			partitions[t.Topic] = append(partitions[t.Topic], p)
-			set := data.Shared.Set(t.Topic, p)
-			if len(set) == 0 {
-				set = keyrange.Set{keyrange.Full}
-			}
-			next.ranges.Put(t.Topic, p, set)
+			part := data.Shared[t.Topic][p]
+			next.ranges.Put(t.Topic, p, part.Set(), part.Base)
 		}
 	}
 	return partitions, next, nil
@@ -50,7 +47,7 @@ func wholes(partitions map[string][]int32) assignor.Ranges {
 	ranges := assignor.Ranges{}
 	for topic, list := range partitions {
 		for _, p := range list {
-			ranges.Put(topic, p, keyrange.Set{keyrange.Full})
+			ranges.Put(topic, p, keyrange.Set{keyrange.Full}, 0)
 		}
 	}
 	return ranges
