@@ -23,5 +23,6 @@
 // # Cooperative members
 //
 // A member that holds what it owns through a rebalance is first asked to give up what others are to get: they get it in the
-// generation after. See hold.go.
+// generation after. See hold.go. When a topic has grown, keys have other positions (the base changes), and all let go of the
+// partitions that they share before anybody gets a share by the new positions.
 package assignor

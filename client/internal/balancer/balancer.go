@@ -35,6 +35,7 @@ type Config struct {
 
 	// Sharing is asked when this member leads the group, with all topics of the group, sorted. It may take some seconds; the others
 	// wait. After an error the last answer counts, and what members share now is taken to be allowed. nil: nothing is allowed.
+	// When its answer changes, the member that Leads must call the client's ForceRebalance; from others the coordinator ignores it.
 	Sharing func(topics []string) (Sharing, error)
 
 	// Revoked is called with what the member is about to lose: when it returns, the work on it must be over and committed. Others may
@@ -110,6 +111,13 @@ func (b *Balancer) Ranges() (assignor.Ranges, int32) {
 	return b.now.ranges, b.now.generation
 }
 
+// Leads reports whether this member made the present assignment of the group.
+func (b *Balancer) Leads() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lead.now
+}
+
 // Notes returns what the leader told this member with the last assignment: why it has less than it may expect.
 func (b *Balancer) Notes() []assignor.Note {
 	b.mu.Lock()
@@ -128,7 +136,7 @@ func (b *Balancer) JoinGroupMetadata(topics []string, _ map[string][]int32, _ in
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	from := b.now
-	b.held = b.now.ranges
+	b.held, b.lead.now = b.now.ranges, false
 	if len(b.held) == 0 && len(b.had.ranges) > 0 {
 		from = b.had
 	}

@@ -30,6 +30,15 @@ func TestMembersComeAndGo(t *testing.T) {
 			}
 			c.until(3, 1, 2, 2)
 			c.owners.moved()
+			leaders := 0
+			for _, cl := range c.clients {
+				if cl.balancer.Leads() {
+					leaders++
+				}
+			}
+			if leaders != 1 {
+				t.Errorf("%d members lead the group", leaders)
+			}
 
 			c.join("M6", cfg)
 			c.until(3, 2, 2, 2)

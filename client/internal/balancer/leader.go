@@ -13,8 +13,9 @@ import (
 // largeGroup is the size in bytes of a group's user data above which the leader warns.
 const largeGroup = 512 << 10
 
-// leadership is what a member remembers while it leads its group.
+// leadership is what a member remembers of leading its group.
 type leadership struct {
+	now     bool // it does
 	target  map[string]assignor.Ranges
 	sharing Sharing // the last answer
 }
@@ -97,7 +98,7 @@ func (g *group) BalanceOrError(partitions map[string]int32) (kgo.IntoSyncAssignm
 	g.b.mu.Unlock()
 	out := assignor.Assign(in)
 	g.b.mu.Lock()
-	g.b.lead.target = out.Target
+	g.b.lead.target, g.b.lead.now = out.Target, true
 	g.b.mu.Unlock()
 	for _, id := range g.unreadable {
 		out.Notes[id] = append(out.Notes[id], assignor.Note{Code: assignor.NoteUserData})
