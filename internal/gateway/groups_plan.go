@@ -132,10 +132,6 @@ func (c *conn) plan(ctx context.Context, call *commitCall, p *partPlan) error {
 		commits = append(commits, call.rows[i].commit)
 	}
 	p.plan = p.picture.Plan(commits, env)
-	if len(p.plan.Back) > 0 && !call.txn && p.picture.HasFacts() {
-		env.Renew = true
-		p.plan = p.picture.Plan(commits, env)
-	}
 	if !c.admitted(call, p) {
 		if len(p.rows) == 0 {
 			p.picture = nil

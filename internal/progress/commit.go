@@ -28,11 +28,8 @@ type Env struct {
 	// then, and they began with stable offsets only.
 	SourcePending bool
 	NowMs         int64 // ms since 1970
-	// Renew opens a new era, at the present stable offset: a commit that goes back in a group with facts needs it, since facts cannot be
-	// taken back (Picture.HasFacts). What else was done above the stable offset is forgotten.
-	Renew bool
 	// Facts count in the era that the plan is for, instead of the picture's: they have what the commit adds. Those of the
-	// picture must be among them if it is in the same era. nil: the picture's.
+	// picture must be among them if it is in the same era. nil: the commit adds none, and the picture's count.
 	Facts func(era int64) Facts
 }
 
@@ -66,8 +63,12 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 	next := p.Clone()
 	before := p.reading()
 	era := before.era
-	plan := Plan{Opens: p.foreign() || env.Renew}
-	if env.Renew {
+	plan := Plan{Opens: p.foreign()}
+	complete := before.complete
+	fresh := p.outlived() || env.Facts != nil && !p.foreign() && p.setBack(era)
+	if fresh { // Of what the rows say only the stable offset is taken along.
+		next.source.offset = before.stable(env.LogStart, env.Next)
+		plan.Opens, complete = true, true
 		era = max(era, p.highestEra()) + 1
 	}
 	if p.foreign() && env.SourcePending {
@@ -75,7 +76,7 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 		// last set; its rows must not count in ours.
 		era = max(era+1, env.NowMs)
 	}
-	plan.Added = p.adopt(next, era, commits)
+	plan.Added = p.adopt(next, era, commits, fresh && env.Facts != nil)
 
 	for i, c := range commits {
 		w := Write{View: c.View, Slice: c.Slice, Offset: c.Offset, LeaderEpoch: c.LeaderEpoch, Metadata: c.Metadata}
@@ -91,7 +92,7 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 		if back {
 			plan.Back = append(plan.Back, i)
 		}
-		if back || p.rows[c.View][c.Slice].untagged() { // a tool's row decided for the slice
+		if back || own.untagged() && !fresh { // a tool's row decided for the slice
 			t = tag{era: era, n: next.highestStep(era, c.View, c.Slice) + 1}
 		}
 		text := viewText(c.Metadata, t, c.Offset)
@@ -104,15 +105,16 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 		}
 	}
 
-	r := reading{p: next, era: era, complete: before.complete, trusted: before.trusted}
+	r := reading{p: next, era: era, complete: complete, trusted: before.trusted}
 	sum := next.checksum(era)
 	if plan.Opens || sum != p.checksum(era) {
 		r.trusted = false
 	}
 	switch {
+	case env.Facts == nil && (plan.Opens || before.facts == nil) || next.setBack(era):
 	case env.Facts != nil:
 		r.facts = env.Facts(era)
-	case !plan.Opens:
+	default:
 		r.facts = before.facts
 	}
 	plan.Era = era
@@ -132,8 +134,9 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 
 // adopt gives rows of tools a tag: those of other views that overlap the commits, so that these can stand above them; in
 // a new era those above the source row, which would decide once it is ours; and what overlaps those. No others, because
-// their own clients may be committing. The lowest gets the highest step: it is what decides where they overlap.
-func (p *Picture) adopt(next *Picture, era int64, commits []Commit) (added []Write) {
+// their own clients may be committing. The lowest gets the highest step: it is what decides where they overlap. With all, an era begins
+// in which facts are to count: then all of them are adopted, and none has a step, since the source row is no higher.
+func (p *Picture) adopt(next *Picture, era int64, commits []Commit, all bool) (added []Write) {
 	var left []Write // rows of tools that stay, so far
 	for v := range p.rows {
 		for s := range p.rows[v] {
@@ -143,7 +146,9 @@ func (p *Picture) adopt(next *Picture, era int64, commits []Commit) (added []Wri
 			}) {
 				continue
 			}
-			if p.foreign() && w.Offset > p.source.offset {
+			if all {
+				added = append(added, w)
+			} else if p.foreign() && w.Offset > p.source.offset {
 				w.Offset = p.source.offset
 				added = append(added, w)
 			} else if slices.ContainsFunc(commits, func(c Commit) bool { return c.View != v && p.overlap(v, w.Slice, c.View, c.Slice) }) {
@@ -167,7 +172,10 @@ func (p *Picture) adopt(next *Picture, era int64, commits []Commit) (added []Wri
 		w := &added[i]
 		n := p.rows[w.View][w.Slice]
 		n.offset, n.ours = w.Offset, true
-		n.tag = tag{era: era, n: next.highestStep(era, w.View, w.Slice) + 1}
+		n.tag = tag{era: era}
+		if !all {
+			n.tag.n = next.highestStep(era, w.View, w.Slice) + 1
+		}
 		text := viewText(n.text, n.tag, n.offset)
 		w.Metadata = &text
 		next.rows[w.View][w.Slice] = n

@@ -45,7 +45,7 @@ func TestFactsCountInTheirEraOnly(t *testing.T) {
 		"their era":              {sourceText(5, "tandem:1:3:5"), 3, 10, 3},
 		"another era":            {sourceText(5, "tandem:1:4:5"), 3, 5, 4},
 		"a plain commit":         {sourceText(5, "elsewhere"), 3, 5, 4},
-		"the source row is gone": {NoRow, 3, -1, 4},
+		"the source row is gone": {NoRow, 3, -1, 0},
 		"not adjacent":           {sourceText(4, "tandem:1:3:4"), 3, 4, 3},
 	} {
 		p := NewPicture([]View{{Name: "v", K: 2}})
@@ -113,28 +113,97 @@ func TestFactsWithoutViews(t *testing.T) {
 	}
 }
 
-// A commit that goes back in a group with facts leaves all of them behind: they could not be taken back one by one.
+// Facts cannot be taken back one by one: after a commit that goes back none counts, and the next individual commit opens a new era
+// at the stable offset.
 func TestGoingBackLeavesFactsBehind(t *testing.T) {
 	p := NewPicture([]View{{Name: "v", K: 2}})
 	p.SetSource(sourceText(5, "tandem:1:3:5"))
 	row := viewText(nil, tag{era: 3}, 20)
 	p.SetView(0, 1, Row{Offset: 20, LeaderEpoch: -1, Metadata: &row})
 	p.SetFacts(3, done{keyrange.Full, 0, 9})
-	back := []Commit{{View: 0, Slice: 1, Offset: 8, LeaderEpoch: -1, Began: 20}}
-	if plan := p.Plan(back, Env{}); len(plan.Back) != 1 || !p.HasFacts() {
-		t.Fatalf("it does not go back: %+v", plan)
+	if got := p.Start(0, 0, false).Offset; got != 10 || !p.HasFacts() {
+		t.Fatalf("slice 0 begins at %d, not 10", got)
 	}
-	plan := p.Plan(back, Env{Renew: true})
-	if plan.Era != 4 || !plan.Opens || plan.Source.Offset != 5 { // not 8: slice 0 is done below 5 only
+	plan := p.Plan([]Commit{{View: 0, Slice: 1, Offset: 8, LeaderEpoch: -1, Began: 20}}, Env{})
+	if len(plan.Back) != 1 || plan.Era != 3 || plan.Source.Offset > 8 {
+		t.Fatalf("%+v", plan)
+	}
+	p.Apply(plan)
+	starts := func(when string, want ...int64) {
+		t.Helper()
+		for s, want := range want {
+			if got := p.Start(0, int32(s), false).Offset; got != want || p.HasFacts() {
+				t.Errorf("%s: slice %d begins at %d, not %d", when, s, got, want)
+			}
+		}
+	}
+	starts("gone back", 5, 8)
+	// A source row of somebody who did not know of it is no bound for that slice, and counts no facts either.
+	p.SetSource(sourceText(20, "tandem:1:3:20"))
+	starts("unaware", 20, 8)
+	plan = p.Plan(nil, Env{Facts: func(era int64) Facts {
+		if era != 4 {
+			t.Errorf("era %d, not 4", era)
+		}
+		return done{keyrange.OfSlice(0, 2), 8, 11}
+	}})
+	if plan.Era != 4 || !plan.Opens || plan.Source.Offset != 8 {
+		t.Errorf("%+v", plan)
+	}
+}
+
+// A row that a tool wrote for a slice sets it back, too.
+func TestRowsOfToolsLeaveFactsBehind(t *testing.T) {
+	p := NewPicture([]View{{Name: "v", K: 2}})
+	p.SetSource(sourceText(5, "tandem:1:3:5"))
+	p.SetFacts(3, done{keyrange.Full, 0, 9})
+	p.SetView(0, 1, sourceText(7, "by hand"))
+	if got := p.Start(0, 1, false).Offset; got != 7 || p.HasFacts() {
+		t.Errorf("the slice begins at %d, not 7", got)
+	}
+	of := func(int64) Facts { return done{keyrange.Full, 0, 6} }
+	plan := p.Plan(nil, Env{Facts: of})
+	if plan.Era != 4 || len(plan.Added) != 1 || plan.Source.Offset != 7 {
 		t.Errorf("%+v", plan)
 	}
 	p.Apply(plan)
-	if p.HasFacts() {
-		t.Error("the facts still count")
+	p.SetFacts(4, of(4))
+	if got := p.Start(0, 1, false).Offset; got != 7 || !p.HasFacts() {
+		t.Errorf("the slice begins at %d, not 7; facts count: %v", got, p.HasFacts())
 	}
-	for s, want := range []int64{5, 8} {
-		if got := p.Start(0, int32(s), false).Offset; got != want {
-			t.Errorf("slice %d begins at %d, not %d", s, got, want)
+}
+
+// Facts of an era above the source row's: it was written by somebody who did not know of that era, or is gone.
+func TestFactsOfLaterErasOpenANewOne(t *testing.T) {
+	row := viewText(nil, tag{era: 2}, 20)
+	for name, c := range map[string]struct {
+		source Row
+		row    bool // of a view, in era 2
+		facts  int64
+		era    int64
+		opens  bool
+		stable int64
+	}{
+		"nothing at all":                 {NoRow, false, -1, 0, false, 0},
+		"only facts":                     {NoRow, false, 2, 3, true, 0},
+		"a row of the era of the facts":  {NoRow, true, 2, 3, true, 0},
+		"a row of an era that is later":  {NoRow, true, 1, 2, false, 0},
+		"facts of the source row's era":  {sourceText(7, "tandem:1:2:7"), true, 2, 2, false, 7},
+		"facts of a later era":           {sourceText(7, "tandem:1:2:7"), true, 3, 4, true, 7},
+		"facts of an era before":         {sourceText(7, "tandem:1:2:7"), true, 1, 2, false, 7},
+		"a plain commit":                 {sourceText(7, ""), true, 1, 3, true, 7},
+		"a plain commit and later facts": {sourceText(7, ""), true, 5, 6, true, 7},
+	} {
+		p := NewPicture([]View{{Name: "v", K: 2}})
+		p.SetSource(c.source)
+		if c.row {
+			p.SetView(0, 1, Row{Offset: 20, LeaderEpoch: -1, Metadata: &row})
+		}
+		if c.facts >= 0 {
+			p.SetFacts(c.facts, nil)
+		}
+		if plan := p.Plan(nil, Env{}); plan.Era != c.era || plan.Opens != c.opens || plan.Source.Offset != c.stable {
+			t.Errorf("%s: %+v", name, plan)
 		}
 	}
 }

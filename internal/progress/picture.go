@@ -32,9 +32,9 @@ type Picture struct {
 	views  []View
 	rows   [][]row // [view][slice]
 	width  int32   // positions of the key axis that can differ: the largest K
-	apart  int64   // the highest era in rows of views that the picture is not of, and in facts
+	apart  int64   // the highest era in rows of views that the picture is not of
 	facts  Facts   // nil: none
-	fact   int64   // the era of facts
+	fact   int64   // the era of facts; -1: there never were any
 }
 
 // Facts are what members have committed individually: done offsets by key range, see package region.
@@ -65,7 +65,7 @@ func (r *row) untagged() bool { return r.present() && !r.ours }
 // NewPicture returns a picture without any row. views are all views of the source, in any fixed order: they are named by
 // their index from here on.
 func NewPicture(views []View) *Picture {
-	p := &Picture{source: row{offset: -1, epoch: -1}, views: slices.Clone(views), width: 1}
+	p := &Picture{source: row{offset: -1, epoch: -1}, views: slices.Clone(views), width: 1, fact: -1}
 	for _, v := range views {
 		p.width = max(p.width, v.K)
 		rows := make([]row, v.K)
@@ -120,16 +120,15 @@ func (p *Picture) SetApart(r Row) {
 	}
 }
 
-// SetFacts tells of the facts of the highest era of which there are any. They count while that is the current era, and a
-// new era is above theirs.
-func (p *Picture) SetFacts(era int64, f Facts) {
-	p.facts, p.fact = f, era
-	p.apart = max(p.apart, era)
-}
+// SetFacts tells of the facts of the highest era of which there are any; f is nil where they are of another base. They count
+// while that is the current era, and a new era is above theirs.
+func (p *Picture) SetFacts(era int64, f Facts) { p.facts, p.fact = f, era }
 
-// factsIn returns what counts in an era; nil: nothing. Without a source row nothing does: it has expired, or was deleted.
+// factsIn returns what counts in an era; nil: nothing. Without a source row nothing does: it has expired, or was deleted. Nor
+// does anything in an era in which a slice was set back, by a rewind or by a tool: facts cannot be taken back, and nobody can say
+// which of them came before.
 func (p *Picture) factsIn(era int64) Facts {
-	if era == p.fact && p.source.present() && p.source.ours {
+	if era == p.fact && p.source.present() && p.source.ours && !p.setBack(era) {
 		return p.facts
 	}
 	return nil
@@ -137,6 +136,25 @@ func (p *Picture) factsIn(era int64) Facts {
 
 // HasFacts reports whether any facts count.
 func (p *Picture) HasFacts() bool { return p.factsIn(p.Era()) != nil }
+
+// setBack reports whether any row of an era goes back, or may.
+func (p *Picture) setBack(era int64) bool {
+	return slices.ContainsFunc(p.rows, func(rows []row) bool {
+		return slices.ContainsFunc(rows, func(r row) bool { return r.untagged() || r.counts(era) && r.tag.voids() != 0 })
+	})
+}
+
+// outlived reports whether the era is over although the source row does not say so: the source row that the latest facts belong to
+// has expired, or somebody who did not know of their era has written one of an era before.
+func (p *Picture) outlived() bool {
+	switch {
+	case !p.source.present():
+		return p.fact >= 0 && p.fact >= p.highestRow()
+	case p.source.ours:
+		return p.fact > p.source.tag.era
+	}
+	return false
+}
 
 // Any reports whether there is any row at all.
 func (p *Picture) Any() bool {
@@ -181,15 +199,17 @@ func (p *Picture) Era() int64 {
 	if p.source.present() && p.source.ours {
 		return p.source.tag.era
 	}
-	// Facts alone: the source row that they belong to has expired, and the group begins anew.
-	if p.foreign() || p.facts != nil && !p.Any() {
+	if p.foreign() {
 		return p.highestEra() + 1
 	}
-	return p.highestEra()
+	return p.highestRow()
 }
 
 // highestEra is the highest era that any view row or fact names.
-func (p *Picture) highestEra() int64 {
+func (p *Picture) highestEra() int64 { return max(p.highestRow(), p.fact) }
+
+// highestRow is the highest era that any view row names.
+func (p *Picture) highestRow() int64 {
 	highest := p.apart
 	for _, rows := range p.rows {
 		for i := range rows {

@@ -123,7 +123,7 @@ func (l *Ledger) Committed(p *progress.Picture, topicID [16]byte, keys keyrange.
 			all.Add(region.Fact{Keys: keyrange.OfSlice(j, p.Width()), Last: done - 1})
 		}
 	}
-	if l != nil && l.is(topicID, p.Era()) {
+	if l != nil && p.HasFacts() && l.is(topicID, p.Era()) {
 		of, _ := l.region.Committed(keys, stable, limit)
 		for _, c := range of {
 			for _, o := range c.Offsets {
