@@ -40,10 +40,17 @@ func (r *reader) nothing(l *load, bytes int) *load {
 }
 
 // split splits an answer for one slicing, block by block, and wakes those who find a record in it.
-func (r *reader) split(l *load, sl *sliced, f Fetched) error {
+func (r *reader) split(l *load, j *job, f Fetched) error {
 	raw, from, aborted := f.Raw, l.start, f.Aborted
+	r.p.mu.Lock()
+	j.slicing, j.version = j.sl.version()
+	gone := j.sl.gone()
+	r.p.mu.Unlock()
+	if gone {
+		return nil
+	}
 	for first := true; ; first = false {
-		b, err := r.c.split(raw, from, sl.slicing, r.readCommitted, aborted)
+		b, err := r.c.split(raw, from, j.slicing, r.readCommitted, aborted)
 		if err != nil && !first {
 			return nil // the damaged batch is the next load's affair
 		}
@@ -54,21 +61,20 @@ func (r *reader) split(l *load, sl *sliced, f Fetched) error {
 			return nil
 		}
 		r.p.mu.Lock()
-		if l.resets != r.resets {
+		if l.resets != r.resets || j.sl.gone() {
 			r.p.mu.Unlock()
 			return nil
 		}
-		_, victims := sl.insert(b)
-		rest := l.waiters[:0]
-		for _, w := range l.waiters {
-			if w.sl == sl && w.finds(b) {
-				w.wake(nil)
-			} else {
-				rest = append(rest, w)
+		in, victims := j.sl.insert(b, j.version)
+		l.wakeAll(func(w *waiter) bool {
+			if !j.saw(w) || !w.finds(b) {
+				return false
 			}
-		}
-		clear(l.waiters[len(rest):])
-		l.waiters = rest
+			if j.sl.index.on {
+				w.block = in
+			}
+			return true
+		})
 		r.p.mu.Unlock()
 		dropAll(victims)
 		raw, from, aborted = raw[b.Used:], b.End, b.Aborted
@@ -79,19 +85,25 @@ func (r *reader) split(l *load, sl *sliced, f Fetched) error {
 }
 
 // finish ends a load whose blocks are in memory: waiters that found nothing move on.
-func (r *reader) finish(l *load, f Fetched, end int64, done []*sliced) *load {
+func (r *reader) finish(l *load, f Fetched, end int64, done []job) *load {
 	var victims []*entry
 	defer func() { dropAll(victims) }()
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
 	r.endLoad(l)
+	splits := 0
+	for i := range done {
+		if _, version := done[i].sl.version(); version == done[i].version && !done[i].sl.index.on {
+			splits++
+		}
+	}
 	if a := l.raw; a != nil {
-		if a.splits += len(done); a.splits >= r.active() {
+		if a.splits += splits; a.splits >= r.active() {
 			r.removeRaw(a)
 			r.c.budget.remove(&a.entry)
 		}
-	} else if l.resets == r.resets && r.active() > len(done) {
-		a := &rawAnswer{start: l.start, end: end, splits: len(done), bytes: f.Raw, aborted: f.Aborted}
+	} else if l.resets == r.resets && r.active() > splits {
+		a := &rawAnswer{start: l.start, end: end, splits: splits, bytes: f.Raw, aborted: f.Aborted}
 		a.entry.bytes = int64(cap(f.Raw)) + 128
 		a.drop = func() {
 			r.p.mu.Lock()
@@ -105,10 +117,10 @@ func (r *reader) finish(l *load, f Fetched, end int64, done []*sliced) *load {
 	var carried []*waiter
 	for _, w := range l.waiters {
 		seen := false
-		for _, sl := range done {
-			seen = seen || sl == w.sl
+		for i := range done {
+			seen = seen || done[i].saw(w)
 		}
-		if w.hurried() || !seen || w.pos > end || l.resets != r.resets || w.sl.find(end) != nil {
+		if w.hurried() || !seen || w.pos > end || l.resets != r.resets || w.sl.gone() || w.sl.find(w.slice, end) != nil {
 			w.wake(nil)
 			continue
 		}

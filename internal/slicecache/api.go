@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tandem-kafka/tandem/internal/split"
+	"github.com/tandem-kafka/tandem/keyrange"
 )
 
 // Source names a source partition. A topic that was deleted and made anew has another TopicID and is another source.
@@ -88,13 +89,19 @@ type FetchRequest struct {
 	Lease         *Lease
 }
 
-// SliceRequest asks for the records of one slice from Offset on.
+// SliceRequest asks for the records of one slice from Offset on: of slice Slice of Slicing, or of the key ranges Keys.
 type SliceRequest struct {
-	Source   Source
-	Slicing  split.Slicing
-	Slice    int32
-	Offset   int64
-	MaxBytes int32
+	Source  Source
+	Slicing split.Slicing
+	Slice   int32
+	// Keys, where it is not empty, asks for the records in these key ranges, of keys that were partitioned by Slicing.Base; the rest of
+	// Slicing and Slice are ignored. The set must not change while Fetch runs.
+	Keys keyrange.Set
+	// IndexOnly keeps of what is read for Keys only where they have no records (key.range.hashing.load=key): memory serves for
+	// far more offsets, but who comes later than the others reads the records from the cluster again.
+	IndexOnly bool
+	Offset    int64
+	MaxBytes  int32
 }
 
 // SliceResult answers a SliceRequest.
@@ -106,10 +113,14 @@ type SliceResult struct {
 	// End is the slice's own end: the high watermark, or last stable offset, to answer. It is never below the offset asked
 	// for nor below the offset after Data. While records lie ahead it may be lower than the true end, but it lies beyond Data.
 	End int64
-	// EndKnown is false when nothing is known of the slice beyond Data; End is then the source's end.
+	// EndKnown is false when nothing is known of the slice beyond Data; End is then the source's end. For Keys it always
+	// is: Scanned says more.
 	EndKnown bool
 	// LogStart is the source's log start offset, -1 if it is not known.
 	LogStart int64
-	// Scanned is the offset up to which the slice was looked through: between the end of Data and Scanned is no record.
+	// HighWatermark and LastStableOffset are the source's own, as of the last answer that told them; -1 if they are not known.
+	HighWatermark, LastStableOffset int64
+	// Scanned is the offset up to which the slice was looked through: between the end of Data and Scanned is no record, so all of
+	// the slice from Offset to Scanned is in Data. With an error it is Offset.
 	Scanned int64
 }

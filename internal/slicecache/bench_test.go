@@ -70,6 +70,23 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
+// BenchmarkReadKeys is BenchmarkRead for key-range fetches by the members of one group.
+func BenchmarkReadKeys(b *testing.B) {
+	for _, size := range []int{100, 1000} {
+		log := newMemoryLog(256<<20, size)
+		for _, members := range []int{1, 8, 16} {
+			b.Run(fmt.Sprintf("record=%d/members=%d", size, members), func(b *testing.B) {
+				b.SetBytes(int64(len(log.raw)))
+				b.ReportAllocs()
+				for b.Loop() {
+					readAll(b, log, 0, members)
+				}
+			})
+		}
+	}
+}
+
+// readAll reads the log with some consumers: each of k/consumers slices, or if k is 0 of its share of the key axis.
 func readAll(b *testing.B, log *memoryLog, k, consumers int) {
 	c := New(log, Config{})
 	defer c.Close()
@@ -82,6 +99,9 @@ func readAll(b *testing.B, log *memoryLog, k, consumers int) {
 			req := FetchRequest{MaxWait: time.Second, MinBytes: 1, MaxBytes: 50 << 20, Lease: &lease}
 			for s := n; s < k; s += consumers {
 				req.Slices = append(req.Slices, SliceRequest{Source: src, Slicing: split.Slicing{Base: 1, K: int32(k)}, Slice: int32(s), MaxBytes: 1 << 20})
+			}
+			if k == 0 {
+				req.Slices = []SliceRequest{{Source: src, Slicing: split.Slicing{Base: 1}, Keys: equalSets(consumers)[n], MaxBytes: 1 << 20}}
 			}
 			got, open := 0, len(req.Slices)
 			for open > 0 {

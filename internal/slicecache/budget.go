@@ -19,6 +19,7 @@ type budget struct {
 	mu       sync.Mutex
 	max      int64
 	cached   int64
+	fixed    int64 // charged for what is not in the list
 	inFlight int64
 	handed   int64 // pinned entries that were evicted
 	lru      entry // ring: next is the most recently used
@@ -126,7 +127,7 @@ func (b *budget) unlink(e *entry) {
 // shrink takes entries off the list until the rest fits. The most recent one always stays: it was loaded for somebody who
 // has not seen it yet.
 func (b *budget) shrink() (victims []*entry) {
-	for b.cached+b.inFlight+b.handed > b.max {
+	for b.cached+b.fixed+b.inFlight+b.handed > b.max {
 		e := b.lru.prev
 		if e == &b.lru || e == b.lru.next {
 			break
@@ -138,6 +139,21 @@ func (b *budget) shrink() (victims []*entry) {
 		b.evicted(len(victims))
 	}
 	return victims
+}
+
+// charge counts n bytes more, or fewer, that are held besides the entries. It returns what has to go for them, as add does.
+func (b *budget) charge(n int64) []*entry {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fixed += n
+	return b.shrink()
+}
+
+// discharge takes back n bytes of what was charged.
+func (b *budget) discharge(n int64) {
+	b.mu.Lock()
+	b.fixed -= n
+	b.mu.Unlock()
 }
 
 func (b *budget) take(e *entry) {
@@ -209,7 +225,7 @@ func (b *budget) crowded() bool {
 func (b *budget) usage() Usage {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return Usage{Cached: b.cached, InFlight: b.inFlight, HandedOut: b.handed, Max: b.max}
+	return Usage{Cached: b.cached, Layouts: b.fixed, InFlight: b.inFlight, HandedOut: b.handed, Max: b.max}
 }
 
 func dropAll(victims []*entry) {

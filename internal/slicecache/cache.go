@@ -14,6 +14,7 @@ type Cache struct {
 	cfg       Config
 	up        Upstream
 	budget    *budget
+	layouts   *budget // counts the layouts of all partitions, which budget counts as well
 	splitters sync.Pool
 	splitting chan struct{} // one token per split that may run at a time
 	metrics   Metrics
@@ -35,6 +36,7 @@ func New(up Upstream, cfg Config) *Cache {
 	c := &Cache{cfg: cfg.withDefaults(), up: up, partitions: map[Source]*partition{}}
 	c.splitting = make(chan struct{}, runtime.GOMAXPROCS(0))
 	c.budget = newBudget(c.cfg.MaxBytes)
+	c.layouts = newBudget(c.cfg.MaxBytes / layoutsPart)
 	c.budget.evicted = func(n int) { c.metrics.Evictions.Add(int64(n)) }
 	c.splitters.New = func() any { return split.New(split.Config{MaxBlockBytes: maxBlockBytes}) }
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -123,6 +125,9 @@ func (c *Cache) forgetIdle(now time.Time) {
 	c.mu.Unlock()
 	for _, p := range idle {
 		p.mu.Lock()
+		for len(p.layouts) > 0 {
+			p.evict(p.layouts[0])
+		}
 		p.committed.reset()
 		p.uncommitted.reset()
 		p.mu.Unlock()

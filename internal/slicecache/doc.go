@@ -8,7 +8,10 @@
 // source the load is a long poll that all waiting fetches share; it is renewed as long as somebody waits. A fetch
 // whose slice has no record in what came is moved on to the next load without being woken.
 //
-// Memory. Config.MaxBytes bounds blocks, raw answers and loads in flight together; the least recently used go first.
+// A key-range fetch asks for any key ranges instead of a slice of a view. The sets of key ranges that are asked for lie in layouts,
+// disjoint ones together, and a block is split once for a layout (layout.go, layouts.go, pack.go).
+//
+// Memory. Config.MaxBytes bounds blocks, raw answers, layouts and loads in flight together; the least recently used go first.
 // What was handed out is counted through a Lease, and when much of it lies on connections that do not read, answers get
 // small instead of memory big.
 //

@@ -90,6 +90,12 @@ func (l *fakeLog) add(b logBatch) {
 	l.touch()
 }
 
+func (l *fakeLog) now() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.end
+}
+
 // skip leaves a hole of n offsets, as compaction does, before the next batch.
 func (l *fakeLog) skip(n int64) {
 	l.mu.Lock()
@@ -267,7 +273,7 @@ func (l *fakeLog) ListOffset(_ context.Context, _ Source, timestamp int64, readC
 }
 
 // visible returns the records of a slice that a consumer sees.
-func (l *fakeLog) visible(s split.Slicing, slice int32, readCommitted bool) (rs []rec) {
+func (l *fakeLog) visible(holds func(rec) bool, readCommitted bool) (rs []rec) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, b := range l.batches {
@@ -275,7 +281,7 @@ func (l *fakeLog) visible(s split.Slicing, slice int32, readCommitted bool) (rs 
 			continue
 		}
 		for _, r := range b.recs {
-			if r.offset >= l.start && sliceOf(s, r) == slice {
+			if r.offset >= l.start && holds(r) {
 				rs = append(rs, r)
 			}
 		}
@@ -288,6 +294,13 @@ func sliceOf(s split.Slicing, r rec) int32 {
 		return int32(r.offset % int64(s.K))
 	}
 	return int32(keyrange.Murmur2(r.key)&0x7fffffff) / s.Base % s.K
+}
+
+func positionOf(r rec, base int32) uint32 {
+	if r.key == nil {
+		return keyrange.NullPosition(r.offset)
+	}
+	return keyrange.Position(r.key, base)
 }
 
 // keyFor returns a key of a slice.

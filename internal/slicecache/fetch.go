@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/tandem-kafka/tandem/internal/split"
+	"github.com/tandem-kafka/tandem/keyrange"
 )
 
 // Bounds of a fetch, besides what the client asks for.
@@ -41,6 +42,11 @@ type part struct {
 	end    int64
 	known  bool
 	closed bool // takes no more
+	r      *reader
+	keys   keyrange.Set // of a key-range fetch; nil: of a view
+	base   int32
+	index  bool
+	lost   int // layouts that it had before this one
 	// filling: it waits for a load of what is known to be there, while the answer could go.
 	filling bool
 	failed  error
@@ -80,8 +86,8 @@ func (c *Cache) Fetch(ctx context.Context, req FetchRequest) []SliceResult {
 	results := make([]SliceResult, len(f.parts))
 	for i := range f.parts {
 		results[i] = f.parts[i].result()
-		if sl := f.parts[i].sl; sl != nil {
-			c.done(sl.r)
+		if r := f.parts[i].r; r != nil {
+			c.done(r)
 		}
 	}
 	return results
@@ -90,14 +96,18 @@ func (c *Cache) Fetch(ctx context.Context, req FetchRequest) []SliceResult {
 func (f *fetch) open(p *part, q *SliceRequest, readCommitted bool) {
 	p.asked, p.next, p.pos, p.max = q.Offset, q.Offset, q.Offset, int(q.MaxBytes)
 	p.slice, p.notify, p.until = q.Slice, f.notify, f.deadline
+	if len(q.Keys) > 0 {
+		f.openKeys(p, q, readCommitted)
+		return
+	}
 	if q.Slicing.K < 1 || q.Slicing.K > split.MaxK || q.Slicing.Base < 1 || q.Slice < 0 || q.Slice >= q.Slicing.K {
 		p.failed, p.closed, f.failed = kerr.UnknownTopicOrPartition, true, true
 		return
 	}
-	r := f.c.use(q.Source, readCommitted)
-	r.p.mu.Lock()
-	p.sl = r.sliced(q.Slicing)
-	r.p.mu.Unlock()
+	p.r = f.c.use(q.Source, readCommitted)
+	p.r.p.mu.Lock()
+	p.sl = p.r.sliced(q.Slicing)
+	p.r.p.mu.Unlock()
 }
 
 // gather collects until the answer may go.
@@ -109,6 +119,9 @@ func (f *fetch) gather(ctx context.Context) {
 		fills := false // somebody waits for a load that makes the answer bigger
 		for i := range f.parts {
 			p := &f.parts[i]
+			if p.keys != nil {
+				f.regain(p)
+			}
 			if f.collect(p) {
 				first = true
 			}
@@ -168,14 +181,15 @@ func (f *fetch) collect(p *part) (first bool) {
 	if p.closed {
 		return false
 	}
-	sl := p.sl
-	r := sl.r
+	sl, r := p.sl, p.r
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
 	if p.load != nil {
 		return p.loads == 0 && p.load.wait == 0
 	}
 	p.filling, p.each = false, false
+	given := p.block
+	p.block = nil
 	if p.err != nil {
 		p.fail(f, p.err)
 		return false
@@ -188,15 +202,17 @@ func (f *fetch) collect(p *part) (first bool) {
 			p.fail(f, kerr.OffsetOutOfRange)
 			return false
 		}
-		b := sl.find(pos)
+		b := sl.find(p.slice, pos)
 		if b == nil {
-			return f.await(p)
+			if b = given.at(pos); b == nil {
+				return f.await(p)
+			}
 		}
 		f.c.metrics.Hits.Add(1)
 		f.take(p, b)
 		if !b.served {
 			b.served = true
-			r.readAhead(sl, b.End, 1)
+			r.readAhead(sl, p.slice, b.End, 1)
 		}
 	}
 	return false
@@ -230,7 +246,7 @@ func (f *fetch) await(p *part) (first bool) {
 	r := p.sl.r
 	if f.bytes >= f.min || f.full {
 		if p.pos < r.end {
-			l := r.loadAt(p.pos, p.sl, false)
+			l := r.loadAt(p.pos, &p.waiter, false)
 			if f.mayFill(p) {
 				p.filling, p.each = true, true // it must not be carried on to the source's end
 				p.attach(l)
@@ -246,7 +262,7 @@ func (f *fetch) await(p *part) (first bool) {
 	if !patient && p.loads > 0 {
 		return false
 	}
-	l := r.loadAt(p.pos, p.sl, patient)
+	l := r.loadAt(p.pos, &p.waiter, patient)
 	p.attach(l)
 	return p.loads == 0 && l.wait == 0
 }

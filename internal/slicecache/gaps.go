@@ -1,6 +1,9 @@
 package slicecache
 
-import "slices"
+import (
+	"slices"
+	"sort"
+)
 
 // maxGaps bounds the gaps remembered for one slice; keepGaps of the highest ones are never given up, because the
 // stable offset of a group and the slice's own end depend on them.
@@ -15,8 +18,8 @@ type gap struct{ from, to int64 }
 // gapSet holds disjoint, not touching gaps in order. Forgetting a gap is always right: it only costs a scan.
 type gapSet []gap
 
-// add notes that [from, to) is empty.
-func (g *gapSet) add(from, to int64) {
+// add notes that [from, to) is empty. Of more than limit gaps the smallest is forgotten.
+func (g *gapSet) add(from, to int64, limit int) {
 	if from >= to {
 		return
 	}
@@ -38,7 +41,7 @@ func (g *gapSet) add(from, to int64) {
 		return
 	}
 	s = slices.Insert(s, i, gap{from, to})
-	if len(s) > maxGaps {
+	if len(s) > limit {
 		k := 0
 		for n := range s[:len(s)-keepGaps] {
 			if s[n].to-s[n].from < s[k].to-s[k].from {
@@ -52,12 +55,19 @@ func (g *gapSet) add(from, to int64) {
 
 // jump moves pos to the end of the gap it lies in.
 func (g gapSet) jump(pos int64) int64 {
-	for i := len(g) - 1; i >= 0 && g[i].to > pos; i-- {
-		if g[i].from <= pos {
-			return g[i].to
-		}
+	i := sort.Search(len(g), func(i int) bool { return g[i].to > pos })
+	if i < len(g) && g[i].from <= pos {
+		return g[i].to
 	}
 	return pos
+}
+
+// after returns where the first gap after pos begins, 0: there is none.
+func (g gapSet) after(pos int64) int64 {
+	if i := sort.Search(len(g), func(i int) bool { return g[i].from > pos }); i < len(g) {
+		return g[i].from
+	}
+	return 0
 }
 
 // back returns the lowest offset from which everything below end is known to be empty, or end.

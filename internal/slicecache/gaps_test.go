@@ -14,7 +14,7 @@ func TestGapsAgreeWithASet(t *testing.T) {
 		for range rapid.IntRange(0, 40).Draw(rt, "n") {
 			from := rapid.Int64Range(0, 60).Draw(rt, "from")
 			to := from + rapid.Int64Range(0, 6).Draw(rt, "len")
-			g.add(from, to)
+			g.add(from, to, maxGaps)
 			for o := from; o < to; o++ {
 				empty[o] = true
 			}
@@ -54,7 +54,7 @@ func TestGapsAgreeWithASet(t *testing.T) {
 func TestGapsAreBoundedAndKeepTheHighest(t *testing.T) {
 	var g gapSet
 	for o := int64(0); o < 10000; o += 10 {
-		g.add(o, o+1+o%7)
+		g.add(o, o+1+o%7, maxGaps)
 	}
 	if len(g) > maxGaps {
 		t.Errorf("%d gaps", len(g))

@@ -15,6 +15,7 @@ type load struct {
 	start   int64
 	raw     *rawAnswer
 	wait    time.Duration // > 0: a long poll at the end of the source
+	until   int64         // no more is needed than up to here; 0: as much as there is
 	ahead   int           // blocks between it and the last one that was asked for
 	resets  int           // reader.resets when it began
 	seenEnd int64         // reader.end when it began
@@ -37,7 +38,18 @@ type waiter struct {
 	load   *load         // what it waits for, nil: awake
 	loads  int           // loads it has seen end
 	err    error         // of the load
+	block  *block        // what the load brought for it, where blocks are not kept
 }
+
+// job is what a load does for a slicing, or a version of a layout.
+type job struct {
+	sl      *sliced
+	slicing split.Slicing
+	version int
+}
+
+// saw says that the job looked for w's slice.
+func (j *job) saw(w *waiter) bool { return j.sl == w.sl && j.version >= w.sl.slices[w.slice].since }
 
 func (w *waiter) attach(l *load) {
 	w.load = l
@@ -64,7 +76,7 @@ func (w *waiter) detach() {
 // hurried says that w wants to know of each load.
 func (w *waiter) hurried() bool { return w.each || !time.Now().Before(w.until) }
 
-// finds says that b has a record for w.
+// finds says that b, which saw w's slice, has a record for it.
 func (w *waiter) finds(b *split.Block) bool {
 	p := b.Slices[w.slice]
 	return len(p) > 0 && p[len(p)-1].Last >= w.pos
@@ -79,14 +91,31 @@ func (w *waiter) wake(err error) {
 	}
 }
 
-// loadAt returns the load that will bring pos for sl; it starts one if there is none. patient says that the
+// wakeAll wakes those that match.
+func (l *load) wakeAll(match func(*waiter) bool) {
+	rest := l.waiters[:0]
+	for _, w := range l.waiters {
+		if match(w) {
+			w.wake(nil)
+		} else {
+			rest = append(rest, w)
+		}
+	}
+	clear(l.waiters[len(rest):])
+	l.waiters = rest
+}
+
+// loadAt returns the load that will bring pos for w; it starts one if there is none. patient says that the
 // caller would wait at the source's end.
-func (r *reader) loadAt(pos int64, sl *sliced, patient bool) *load {
+func (r *reader) loadAt(pos int64, w *waiter, patient bool) *load {
 	if l := r.inFlight(pos); l != nil {
 		l.ahead = 0
 		return l
 	}
-	l := &load{start: pos, want: []*sliced{sl}}
+	l := &load{start: pos, want: []*sliced{w.sl}}
+	if w.sl.index.on {
+		l.until = w.sl.slices[w.slice].gaps.after(pos)
+	}
 	if a := r.rawAt(pos); a != nil {
 		l.raw, l.start, l.end = a, a.start, a.end
 	} else if patient && r.end >= 0 && pos >= r.end {
@@ -137,10 +166,13 @@ func (r *reader) endLoad(l *load) {
 	}
 }
 
-// readAhead sees to it that the blocks from pos on are loaded before they are asked for.
-func (r *reader) readAhead(sl *sliced, pos int64, ahead int) {
+// readAhead sees to it that the blocks from pos on are loaded before they are asked for, for slice or if it is -1 for any.
+func (r *reader) readAhead(sl *sliced, slice int32, pos int64, ahead int) {
+	if sl.index.on || sl.gone() {
+		return
+	}
 	for ; ahead <= r.c.cfg.ReadAhead && pos < r.end; ahead++ {
-		if b := sl.find(pos); b != nil {
+		if b := sl.find(slice, pos); b != nil {
 			pos = b.End
 			continue
 		}
@@ -218,19 +250,22 @@ func (r *reader) step(l *load) *load {
 	for _, w := range l.waiters {
 		l.wants(w.sl)
 	}
-	want := append([]*sliced(nil), l.want...)
+	jobs := make([]job, len(l.want))
+	for i, sl := range l.want {
+		jobs[i].sl = sl
+	}
 	if l.raw == nil {
-		r.readAhead(want[0], end, l.ahead+1)
+		r.readAhead(l.want[0], -1, end, l.ahead+1)
 	}
 	r.p.mu.Unlock()
 
-	for _, sl := range want {
-		if err := r.split(l, sl, f); err != nil {
+	for i := range jobs {
+		if err := r.split(l, &jobs[i], f); err != nil {
 			r.failed(l, err)
 			return nil
 		}
 	}
-	next := r.finish(l, f, end, want)
+	next := r.finish(l, f, end, jobs)
 	if f.Free != nil && !l.kept {
 		f.Free()
 	}
@@ -255,6 +290,9 @@ func (r *reader) fetch(l *load) (f Fetched, release func(), err error) {
 	}
 	r.p.mu.Lock()
 	size, delay := r.loadBytes(), time.Until(r.retryAt)
+	if need := r.perOffset * float64(l.until-l.start); need > 0 && need < float64(size) {
+		size = max(1, int32(need)) // where that is too little, the broker gives one batch
+	}
 	need := int64(max(float64(size), r.perBatch)) * 2
 	// Nobody waits for what is read ahead: it does without when memory is short.
 	optional := l.ahead > 0

@@ -1,6 +1,9 @@
 package slicecache
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 const (
 	// freshFor is how old the knowledge of the source's end may be for an answer that says that a slice has no more records.
@@ -28,8 +31,9 @@ func (r *reader) fresh() bool {
 func (r *reader) answered(f Fetched, seenEnd int64, asked time.Time) {
 	r.asOf = asked
 	end := f.HighWatermark
+	r.other = f.LastStableOffset
 	if r.readCommitted {
-		end = f.LastStableOffset
+		end, r.other = f.LastStableOffset, f.HighWatermark
 	}
 	if n, _ := walk(f.Raw); n > end {
 		end = n // brokers read the high watermark before the records
@@ -42,13 +46,24 @@ func (r *reader) answered(f Fetched, seenEnd int64, asked time.Time) {
 	r.setLogStart(f.LogStart)
 }
 
+// ends returns the source's high watermark and last stable offset as far as they are known, -1: not known.
+func (r *reader) ends() (highWatermark, lastStable int64) {
+	switch {
+	case r.readCommitted:
+		return max(r.other, r.end), r.end
+	case r.other < 0:
+		return r.end, -1
+	}
+	return r.end, min(r.other, r.end)
+}
+
 func (r *reader) setLogStart(logStart int64) {
 	if logStart <= r.p.logStart {
 		return
 	}
 	r.p.logStart = logStart
 	for _, q := range []*reader{r.p.committed, r.p.uncommitted} {
-		for _, sl := range q.slicings {
+		for sl := range q.all {
 			for len(sl.blocks) > 0 && sl.blocks[0].End <= logStart {
 				r.c.budget.remove(&sl.blocks[0].entry)
 				sl.blocks = sl.blocks[1:]
@@ -68,11 +83,13 @@ func (r *reader) truncated(end int64) {
 			q.resets++
 			q.end = min(q.end, end)
 		}
-		for _, sl := range q.slicings {
-			for n := len(sl.blocks); n > 0 && sl.blocks[n-1].End > end; n-- {
-				r.c.budget.remove(&sl.blocks[n-1].entry)
-				sl.blocks = sl.blocks[:n-1]
-			}
+		for sl := range q.all {
+			sl.blocks = slices.DeleteFunc(sl.blocks, func(b *block) bool {
+				if b.End > end {
+					r.c.budget.remove(&b.entry)
+				}
+				return b.End > end
+			})
 			for i := range sl.slices {
 				s := &sl.slices[i]
 				s.gaps.cut(end)

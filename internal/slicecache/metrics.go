@@ -18,6 +18,7 @@ type Metrics struct {
 type Usage struct {
 	Partitions int   // source partitions that were read lately
 	Cached     int64 // blocks and raw answers that can be served
+	Layouts    int64 // layouts of key-range fetches, and what is known of their slices
 	InFlight   int64 // reserved for loads
 	HandedOut  int64 // dropped from the cache, but still in answers on their way to clients
 	Max        int64

@@ -63,7 +63,7 @@ func (sl *sliced) ownEnd(ctx context.Context, slice int32) (int64, bool, error) 
 			continue
 		}
 		// The rest is read forward: it is what consumers read next, and one load serves all.
-		w.attach(r.loadAt(pos, sl, false))
+		w.attach(r.loadAt(pos, w, false))
 		r.p.mu.Unlock()
 		if err := w.sleep(ctx); err != nil {
 			if isCanceled(err) {
@@ -153,9 +153,9 @@ func (sl *sliced) first(ctx context.Context, slice int32, pos, end, timestamp in
 			r.p.mu.Unlock()
 			return -1, -1, nil
 		}
-		b := sl.find(pos)
+		b := sl.find(slice, pos)
 		if b == nil {
-			w.attach(r.loadAt(pos, sl, false))
+			w.attach(r.loadAt(pos, w, false))
 			r.p.mu.Unlock()
 			if err := w.sleep(ctx); err != nil {
 				return -1, -1, err
@@ -164,7 +164,7 @@ func (sl *sliced) first(ctx context.Context, slice int32, pos, end, timestamp in
 		}
 		pieces := b.Slices[slice][b.from(slice, pos):]
 		r.c.budget.use(&b.entry)
-		r.readAhead(sl, b.End, 1)
+		r.readAhead(sl, slice, b.End, 1)
 		r.p.mu.Unlock()
 		for _, p := range pieces {
 			if o, ts, ok := split.FirstAtOrAfter(p, pos, timestamp); ok {

@@ -1,7 +1,6 @@
 package slicecache
 
 import (
-	"sort"
 	"sync"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 
 // partition is what is known of one source partition.
 type partition struct {
+	c           *Cache
 	src         Source
 	users       int       // under Cache.mu: calls that work on it
 	used        time.Time // under Cache.mu: end of the last call
@@ -17,7 +17,12 @@ type partition struct {
 	logStart    int64 // -1: not known
 	committed   *reader
 	uncommitted *reader
+	layouts     []*layout // of key-range fetches, at both isolation levels
+	placed      time.Time // when a new set came last
+	packed      time.Time // when the layouts were last looked through
 }
+
+func (p *partition) readers() [2]*reader { return [2]*reader{p.committed, p.uncommitted} }
 
 // reader is a partition at one isolation level. All its fields are under partition.mu.
 type reader struct {
@@ -26,11 +31,13 @@ type reader struct {
 	readCommitted bool
 
 	end      int64     // the source's end: high watermark, or last stable offset if readCommitted; -1: not known
+	other    int64     // the other one of the two, as the last answer had it; -1: not known
 	asOf     time.Time // when the last answer that told the end was asked for
 	resets   int       // how often what was known proved void
 	loads    []*load
 	raws     []*rawAnswer
 	slicings map[split.Slicing]*sliced
+	layouts  map[*layout]*sliced
 
 	perOffset float64   // bytes of the source per offset, 0: not known
 	perBatch  float64   // bytes of a batch, 0: not known
@@ -44,43 +51,28 @@ type reader struct {
 	nextList *listing
 }
 
-// sliced is a reader under one slicing.
+// sliced is a reader under one slicing, or one layout.
 type sliced struct {
 	r       *reader
-	slicing split.Slicing
+	slicing split.Slicing // not that of a layout: it changes
+	layout  *layout
 	blocks  []*block // by start, not overlapping
 	slices  []sliceState
 	used    time.Time
+	index   keyIndex
 }
 
 // sliceState is what is known of a slice beyond the blocks in memory.
 type sliceState struct {
-	last int64 // offset of the highest record seen, -1: none
-	gaps gapSet
-}
-
-// block is a split block in memory. It is asked for offsets in [start, End) only; start is raised where another
-// block covers the beginning.
-type block struct {
-	entry
-	*split.Block
-	start  int64
-	served bool
-}
-
-// rawAnswer is kept while other slicings may still want to split it.
-type rawAnswer struct {
-	entry
-	start, end int64
-	splits     int // slicings it was split for
-	bytes      []byte
-	aborted    []split.Aborted
+	last  int64 // offset of the highest record seen, -1: none
+	gaps  gapSet
+	since int // version of the layout that has it; blocks of older ones do not hold it
 }
 
 func newPartition(c *Cache, src Source) *partition {
-	p := &partition{src: src, logStart: -1, used: time.Now()}
-	p.committed = &reader{c: c, p: p, readCommitted: true, end: -1, slicings: map[split.Slicing]*sliced{}}
-	p.uncommitted = &reader{c: c, p: p, end: -1, slicings: map[split.Slicing]*sliced{}}
+	p := &partition{c: c, src: src, logStart: -1, used: time.Now(), packed: time.Now()}
+	p.committed = &reader{c: c, p: p, readCommitted: true, end: -1, other: -1, slicings: map[split.Slicing]*sliced{}, layouts: map[*layout]*sliced{}}
+	p.uncommitted = &reader{c: c, p: p, end: -1, other: -1, slicings: map[split.Slicing]*sliced{}, layouts: map[*layout]*sliced{}}
 	return p
 }
 
@@ -100,80 +92,84 @@ func (r *reader) sliced(s split.Slicing) *sliced {
 	return sl
 }
 
-// active counts the slicings that were read lately.
+// ofLayout is what sliced is for a layout.
+func (r *reader) ofLayout(l *layout) *sliced {
+	sl := r.layouts[l]
+	if sl == nil {
+		sl = &sliced{r: r, layout: l}
+		for i := range l.slots {
+			sl.slot(i, 0)
+		}
+		r.layouts[l] = sl
+	}
+	sl.used = time.Now()
+	return sl
+}
+
+// all goes through the slicings and the layouts.
+func (r *reader) all(yield func(*sliced) bool) {
+	for _, sl := range r.slicings {
+		if !yield(sl) {
+			return
+		}
+	}
+	for _, sl := range r.layouts {
+		if !yield(sl) {
+			return
+		}
+	}
+}
+
+// active counts the slicings and layouts that were read lately and keep what they read.
 func (r *reader) active() (n int) {
 	now := time.Now()
-	for _, sl := range r.slicings {
-		if now.Sub(sl.used) < activeFor {
+	for sl := range r.all {
+		if now.Sub(sl.used) < activeFor && !sl.index.on {
 			n++
 		}
 	}
 	return n
 }
 
-// find returns the block in memory that covers pos.
-func (sl *sliced) find(pos int64) *block {
-	i := sort.Search(len(sl.blocks), func(i int) bool { return sl.blocks[i].start > pos })
-	if i == 0 || sl.blocks[i-1].End <= pos {
+// version is what to split for sl by now.
+func (sl *sliced) version() (split.Slicing, int) {
+	if sl.layout == nil {
+		return sl.slicing, 0
+	}
+	return sl.layout.slicing, sl.layout.version
+}
+
+// gone says that sl's layout was dropped.
+func (sl *sliced) gone() bool { return sl.layout != nil && sl.layout.gone }
+
+// lax is sl for read uncommitted, where sl is read committed: what is empty there is empty here too.
+func (sl *sliced) lax() *sliced {
+	switch {
+	case !sl.r.readCommitted:
 		return nil
+	case sl.layout != nil:
+		return sl.r.p.uncommitted.layouts[sl.layout]
 	}
-	return sl.blocks[i-1]
-}
-
-// from returns the index of the first piece of slice with a record at or after pos.
-func (b *block) from(slice int32, pos int64) int {
-	pieces := b.Slices[slice]
-	return sort.Search(len(pieces), func(i int) bool { return pieces[i].Last >= pos })
-}
-
-// insert puts a block into memory and notes what it shows. It returns what has to be dropped for it.
-func (sl *sliced) insert(sb *split.Block) (*block, []*entry) {
-	b := &block{Block: sb, start: sb.Start}
-	b.entry.bytes = int64(sb.Bytes) + 256
-	b.drop = func() {
-		sl.r.p.mu.Lock()
-		sl.removeBlock(b)
-		sl.r.p.mu.Unlock()
-	}
-	sl.note(sb)
-	i := sort.Search(len(sl.blocks), func(i int) bool { return sl.blocks[i].start >= b.start })
-	if i > 0 && sl.blocks[i-1].End > b.start {
-		b.start = sl.blocks[i-1].End
-	}
-	if b.start >= b.End {
-		return nil, nil // all of it is there already
-	}
-	j := i
-	for j < len(sl.blocks) && sl.blocks[j].End <= b.End {
-		sl.r.c.budget.remove(&sl.blocks[j].entry)
-		j++
-	}
-	if j < len(sl.blocks) && sl.blocks[j].start < b.End {
-		sl.blocks[j].start = b.End
-	}
-	sl.blocks = append(sl.blocks[:i], append([]*block{b}, sl.blocks[j:]...)...)
-	return b, sl.r.c.budget.add(&b.entry)
-}
-
-func (sl *sliced) removeBlock(b *block) {
-	i := sort.Search(len(sl.blocks), func(i int) bool { return sl.blocks[i].start >= b.start })
-	if i < len(sl.blocks) && sl.blocks[i] == b {
-		sl.blocks = append(sl.blocks[:i], sl.blocks[i+1:]...)
-	}
+	return sl.r.p.uncommitted.slicings[sl.slicing]
 }
 
 // note remembers last records and gaps that a block shows. Gaps between the pieces of a block are left out: they are
 // short, and while the block is in memory it is asked itself.
-func (sl *sliced) note(b *split.Block) {
+func (sl *sliced) note(b *split.Block, version int) {
+	limit := sl.maxGaps()
 	for i := range sl.slices {
-		s, pieces := &sl.slices[i], b.Slices[i]
+		s := &sl.slices[i]
+		if version < s.since {
+			continue
+		}
+		pieces := b.Slices[i]
 		if len(pieces) == 0 {
-			s.gaps.add(b.Start, b.End)
+			s.gaps.add(b.Start, b.End, limit)
 			continue
 		}
 		last := pieces[len(pieces)-1].Last
-		s.gaps.add(b.Start, pieces[0].First)
-		s.gaps.add(last+1, b.End)
+		s.gaps.add(b.Start, pieces[0].First, limit)
+		s.gaps.add(last+1, b.End, limit)
 		s.last = max(s.last, last)
 	}
 }
@@ -182,11 +178,8 @@ func (sl *sliced) note(b *split.Block) {
 func (sl *sliced) jump(slice int32, pos int64) int64 {
 	for {
 		n := sl.slices[slice].gaps.jump(pos)
-		if sl.r.readCommitted {
-			// What is empty read uncommitted is empty read committed too.
-			if u := sl.r.p.uncommitted.slicings[sl.slicing]; u != nil {
-				n = u.slices[slice].gaps.jump(n)
-			}
+		if u := sl.lax(); u != nil {
+			n = u.slices[slice].gaps.jump(n)
 		}
 		if n == pos {
 			return n
@@ -199,10 +192,8 @@ func (sl *sliced) jump(slice int32, pos int64) int64 {
 func (sl *sliced) back(slice int32, end int64) int64 {
 	for {
 		n := sl.slices[slice].gaps.back(end)
-		if sl.r.readCommitted {
-			if u := sl.r.p.uncommitted.slicings[sl.slicing]; u != nil {
-				n = u.slices[slice].gaps.back(n)
-			}
+		if u := sl.lax(); u != nil {
+			n = u.slices[slice].gaps.back(n)
 		}
 		if n == end {
 			return n
@@ -215,7 +206,7 @@ func (sl *sliced) back(slice int32, end int64) int64 {
 func (sl *sliced) next(slice int32, pos int64) (n int64, record bool) {
 	for {
 		pos = sl.jump(slice, pos)
-		b := sl.find(pos)
+		b := sl.find(slice, pos)
 		if b == nil {
 			return pos, sl.slices[slice].last >= pos
 		}
@@ -240,40 +231,13 @@ func (sl *sliced) knows(slice int32, end int64) bool {
 	return n >= end
 }
 
-func (r *reader) dropRaws() {
-	for _, a := range r.raws {
-		r.c.budget.remove(&a.entry)
-	}
-	r.raws = nil
-}
-
 // reset forgets everything.
 func (r *reader) reset() {
 	r.resets++
-	r.end = -1
+	r.end, r.other = -1, -1
 	for _, sl := range r.slicings {
-		for _, b := range sl.blocks {
-			r.c.budget.remove(&b.entry)
-		}
+		sl.clear()
 	}
 	r.slicings = map[split.Slicing]*sliced{}
 	r.dropRaws()
-}
-
-func (r *reader) rawAt(pos int64) *rawAnswer {
-	for _, a := range r.raws {
-		if a.start <= pos && pos < a.end {
-			return a
-		}
-	}
-	return nil
-}
-
-func (r *reader) removeRaw(a *rawAnswer) {
-	for i, x := range r.raws {
-		if x == a {
-			r.raws = append(r.raws[:i], r.raws[i+1:]...)
-			return
-		}
-	}
 }

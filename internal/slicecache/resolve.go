@@ -22,7 +22,7 @@ func (p *part) settle() bool {
 // search looks for the own ends of slices that found nothing so far.
 func (f *fetch) search() {
 	for i := range f.parts {
-		if p := &f.parts[i]; p.sl != nil && p.failed == nil {
+		if p := &f.parts[i]; p.sl != nil && p.failed == nil && p.keys == nil {
 			r := p.sl.r
 			r.p.mu.Lock()
 			if !p.settle() && r.distance(p.pos) > nearBytes {
@@ -86,9 +86,13 @@ func (f *fetch) resolve(ctx context.Context) {
 
 // resolvePart settles p, or says what to wait for before trying again: a load, or a search of the tail.
 func (f *fetch) resolvePart(p *part) (again bool, scan <-chan struct{}) {
-	r := p.sl.r
+	r := p.r
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
+	if p.keys != nil {
+		p.look()
+		return false, nil
+	}
 	known := p.settle()
 	if p.load != nil && !known {
 		return true, nil
@@ -107,7 +111,7 @@ func (f *fetch) resolvePart(p *part) (again bool, scan <-chan struct{}) {
 	}
 	if r.distance(pos) <= nearBytes {
 		p.each = true
-		p.attach(r.loadAt(pos, p.sl, false))
+		p.attach(r.loadAt(pos, &p.waiter, false))
 		return true, nil
 	}
 	if s := r.search(p.sl, 2*nearBytes); s != nil {
@@ -118,18 +122,21 @@ func (f *fetch) resolvePart(p *part) (again bool, scan <-chan struct{}) {
 
 // result is the answer for p.
 func (p *part) result() SliceResult {
-	res := SliceResult{Err: p.failed, LogStart: -1, End: -1, Scanned: p.asked}
-	if p.sl == nil {
+	res := SliceResult{Err: p.failed, LogStart: -1, HighWatermark: -1, LastStableOffset: -1, End: -1, Scanned: p.asked}
+	if p.r == nil {
 		return res
 	}
-	p.sl.r.p.mu.Lock()
-	res.LogStart = p.sl.r.p.logStart
-	p.sl.r.p.mu.Unlock()
+	p.r.p.mu.Lock()
+	res.LogStart = p.r.p.logStart
+	highWatermark, lastStable := p.r.ends()
+	p.leave()
+	p.r.p.mu.Unlock()
 	if p.failed != nil {
 		return res
 	}
 	res.Data, res.End, res.EndKnown, res.Scanned = p.data, p.end, p.known, p.pos
 	res.LogStart = min(res.LogStart, p.asked)
+	res.HighWatermark, res.LastStableOffset = max(highWatermark, p.next), lastStable
 	if p.cut.Data != nil {
 		if cut, ok := split.Trim(p.cut, p.asked); ok {
 			res.Data[0] = cut.Data

@@ -97,8 +97,8 @@ func (r *reader) scanRange(ctx context.Context, sl *sliced, lo, hi int64, keep b
 			return read, false
 		}
 		r.p.mu.Lock()
-		if b := sl.find(pos); b != nil {
-			sl.note(b.Block)
+		if b := sl.find(-1, pos); b != nil {
+			sl.note(b.Block, b.version)
 			pos = b.End
 			r.p.mu.Unlock()
 			continue
@@ -147,8 +147,11 @@ func (r *reader) scanLoad(ctx context.Context, sl *sliced, l *load, size int32, 
 	}
 	r.p.mu.Unlock()
 	raw, from, aborted := f.Raw, l.start, f.Aborted
+	r.p.mu.Lock()
+	slicing, version := sl.version()
+	r.p.mu.Unlock()
 	for {
-		b, err := r.c.split(raw, from, sl.slicing, r.readCommitted, aborted)
+		b, err := r.c.split(raw, from, slicing, r.readCommitted, aborted)
 		if err != nil || b.Used == 0 {
 			return 0, -1
 		}
@@ -159,9 +162,9 @@ func (r *reader) scanLoad(ctx context.Context, sl *sliced, l *load, size int32, 
 			return 0, -1
 		}
 		if keep {
-			_, victims = sl.insert(b)
+			_, victims = sl.insert(b, version)
 		} else {
-			sl.note(b)
+			sl.note(b, version)
 		}
 		r.p.mu.Unlock()
 		dropAll(victims)

@@ -48,7 +48,7 @@ func NewLayout(sets []keyrange.Set) (*Layout, error) {
 		}
 	}
 	slices.SortFunc(pieces, func(a, b piece) int { return cmp.Compare(a.First, b.First) })
-	l := &Layout{k: int32(len(sets))}
+	l := &Layout{k: int32(len(sets)), starts: make([]uint32, 0, 2*len(pieces)+1), owner: make([]uint16, 0, 2*len(pieces)+1)}
 	next := uint64(0) // what lies below has its interval
 	for i, p := range pieces {
 		if i > 0 && p.Overlaps(pieces[i-1].Range) {
@@ -81,13 +81,17 @@ func (l *Layout) fillCells() {
 		n *= 2
 	}
 	l.cells = make([]uint16, n)
-	for c := range l.cells {
-		r := keyrange.OfSlice(int32(c), int32(n))
-		if i := l.find(r.First); l.find(r.Last) == i {
-			l.cells[c] = l.owner[i]
-		} else {
-			l.cells[c] = mixedCell
+	width := uint64(1) << 32 / uint64(n)
+	i := 0 // the interval that holds first
+	for first := uint64(0); first < 1<<32; first += width {
+		for i+1 < len(l.starts) && uint64(l.starts[i+1]) <= first {
+			i++
 		}
+		cell := l.owner[i]
+		if i+1 < len(l.starts) && uint64(l.starts[i+1]) < first+width {
+			cell = mixedCell
+		}
+		l.cells[keyrange.SliceOf(uint32(first), int32(n))] = cell
 	}
 }
 
@@ -96,8 +100,13 @@ func (l *Layout) find(position uint32) int {
 	return sort.Search(len(l.starts), func(i int) bool { return l.starts[i] > position }) - 1
 }
 
-// ofX is the slice of the bit-reversed position x, k: none. It is for those that their cell does not decide.
-func (l *Layout) ofX(x uint32) uint32 { return uint32(l.owner[l.find(bits.Reverse32(x))]) }
+// ofX is the slice of the bit-reversed position x, k: none.
+func (l *Layout) ofX(x uint32) uint32 {
+	if cell := l.cells[x&uint32(len(l.cells)-1)]; cell != mixedCell {
+		return uint32(cell)
+	}
+	return uint32(l.owner[l.find(bits.Reverse32(x))])
+}
 
 // Slicing is the layout as a Slicing for keys that were partitioned by base.
 func (l *Layout) Slicing(base int32) Slicing { return Slicing{Base: base, K: l.k, Layout: l} }

@@ -25,18 +25,13 @@ type span struct {
 // operands (Lemire, Kaser, Kurz: Faster remainder by direct computation, 2019) and cheaper than the division.
 type slicer struct {
 	reciprocal uint64 // ceil(2^64 / Base); 0 for Base 1
-	mask       uint32 // K - 1, or with a layout the number of its cells - 1
+	mask       uint32 // K - 1
 	none       uint32 // K: the part of records that are in no slice
 	layout     *Layout
-	cells      []uint16 // of layout
 }
 
 func newSlicer(s Slicing) slicer {
-	sl := slicer{reciprocal: ^uint64(0)/uint64(s.Base) + 1, mask: uint32(s.K) - 1, none: uint32(s.K), layout: s.Layout}
-	if s.Layout != nil {
-		sl.cells, sl.mask = s.Layout.cells, uint32(len(s.Layout.cells))-1
-	}
-	return sl
+	return slicer{reciprocal: ^uint64(0)/uint64(s.Base) + 1, mask: uint32(s.K) - 1, none: uint32(s.K), layout: s.Layout}
 }
 
 // divide is x / Base.
@@ -56,7 +51,7 @@ func (s *Splitter) index(h *header, recs []byte) error {
 	}
 	s.parts[s.slicer.none] = part{}
 	s.touched, s.spans = s.touched[:0], s.spans[:0]
-	parts, slicer, cells, spans := s.parts, s.slicer, s.slicer.cells, s.spans
+	parts, slicer, spans := s.parts, s.slicer, s.spans
 	p, prev, current := 0, int32(-1), ^uint32(0)
 	for i := range h.count {
 		start := p
@@ -79,10 +74,8 @@ func (s *Splitter) index(h *header, recs []byte) error {
 		} else {
 			slice = uint32(h.base + int64(r.delta))
 		}
-		if cells == nil {
+		if slicer.layout == nil {
 			slice &= slicer.mask
-		} else if cell := cells[slice&slicer.mask]; cell != mixedCell {
-			slice = uint32(cell)
 		} else {
 			slice = slicer.layout.ofX(slice)
 		}
