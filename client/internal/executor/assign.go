@@ -56,7 +56,6 @@ func (m *Machine[R]) Assign(tp TP, a Assignment, now int64) error {
 		}
 	}
 	p.holdings = append(p.holdings, h)
-	m.look = m.look || p.paused
 	return nil
 }
 
@@ -116,7 +115,7 @@ func (m *Machine[R]) Fetched(tp TP, f Fetch[R], now int64) {
 		}
 	}
 	m.checkFlow(p, now)
-	if m.keep != nil && m.keepAt == 0 && m.records > 0 {
+	if m.own != nil && m.keepAt == 0 && m.records > 0 {
 		m.keepAt = now + keepAfter
 	}
 }
@@ -141,6 +140,9 @@ func (m *Machine[R]) accept(h *holding[R], r R, meta *Meta, hash uint32, now int
 		return
 	}
 	m.enqueue(k, t, meta, now)
+	if k.head != nil && k.head.state == delayed {
+		m.ungateBehind(k.head, now)
+	}
 }
 
 // keyOf is the key that a record is ordered by; nil: none.

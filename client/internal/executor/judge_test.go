@@ -67,7 +67,7 @@ func (w *world) judgeEnd(t *Task[*rec], res Result) {
 	f := w.byID[t.Record.id()]
 	f.running = false
 	owner := t.Host.(int)
-	switch lost := owner != w.ownerOf(f.rec) && !w.leavingStill(f); {
+	switch lost := owner != w.ownerOf(f.rec) && w.revocationOf(f) == nil; {
 	case res.Err == nil && t.Kind() == KindDeadLetter:
 		f.letters++
 		fallthrough
@@ -84,16 +84,26 @@ func (w *world) judgeEnd(t *Task[*rec], res Result) {
 	}
 }
 
-// leavingStill reports whether a revocation of the record is not over: its failure still counts.
-func (w *world) leavingStill(f *fate) bool {
-	for _, had := range w.revokes {
-		for _, o := range had {
-			if o.tp == f.tp && o.keys.Contains(f.position()) {
-				return true
+// revocationOf is the revocation of the record that is not over, if there is one: until then its runs still count.
+func (w *world) revocationOf(f *fate) (found *revoked) {
+	for _, r := range w.revokes {
+		for _, o := range r.had {
+			if o.tp == f.tp && o.keys.Contains(f.position()) && (found == nil || r.deadline < found.deadline) {
+				found = &r
 			}
 		}
 	}
-	return false
+	return found
+}
+
+// judgeReleased looks at what a revocation left behind of an assignment.
+func (w *world) judgeReleased(r Released, o owned) {
+	for _, f := range w.fates(o.tp) {
+		ran := slices.ContainsFunc(r.Running, func(i Info) bool { return i.Offset == f.offset }) // it ended since
+		if f.done == o.id && !f.committed && !r.Uncommitted && !ran && o.keys.Contains(f.position()) {
+			w.t.Fatalf("released with %v done and not committed", f.rec)
+		}
+	}
 }
 
 func (w *world) judgeSkip(f *fate) {

@@ -9,8 +9,9 @@ import (
 type Machine[R any] struct {
 	cfg      Config
 	describe func(R) Meta
-	keep     func(R) R
-	now      int64 // of the last event
+	own      func(R) R // keep of New
+	keep     int       // how many records a key keeps when others are shed, and gets when they are read again
+	now      int64     // of the last event
 
 	parts  map[TP]*partition[R]
 	order  []*partition[R] // of parts, so that a history does not depend on the map
@@ -122,7 +123,7 @@ func New[R any](cfg Config, describe func(R) Meta, keep func(R) R) (*Machine[R],
 	if err != nil {
 		return nil, err
 	}
-	return &Machine[R]{cfg: cfg, describe: describe, keep: keep, parts: map[TP]*partition[R]{}, commits: map[int64]*sent[R]{}}, nil
+	return &Machine[R]{cfg: cfg, describe: describe, own: keep, keep: max(1, cfg.MaxRecords/64), parts: map[TP]*partition[R]{}, commits: map[int64]*sent[R]{}}, nil
 }
 
 // Config is the machine's configuration, with defaults.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+
+	"github.com/tandem-kafka/tandem/keyrange"
 )
 
 // exhausted reports whether t has no attempt left.
@@ -57,6 +59,9 @@ func (m *Machine[R]) setRetry(t *Task[R], now int64) {
 	r := Retry{Offset: t.offset, Attempts: t.attempts, NextAt: t.nextAt, Final: t.final}
 	if t.cause != nil {
 		r.Cause = t.cause.Error()
+	}
+	if meta := m.describe(t.Record); meta.Key != nil {
+		r.Hash, r.Keyed = keyrange.Murmur2(meta.Key), true
 	}
 	h.retries[t.offset] = r
 	h.retriesChanged()

@@ -18,9 +18,8 @@ const (
 	rereadDelay = Second // after one that failed
 )
 
-// keepWater is how many records a key keeps when others are shed, and gets when they are read again; lowWater is when that is due.
-func (m *Machine[R]) keepWater() int { return max(1, m.cfg.MaxRecords/64) }
-func (m *Machine[R]) lowWater() int  { return m.keepWater() / 4 }
+// lowWater is how many records a key has left when those that were shed are read again.
+func (m *Machine[R]) lowWater() int { return m.keep / 4 }
 
 // relieve sheds what waits behind blocked keys, down to half of the memory, if workers have nothing to do and what they could
 // do has no room: fetches that are paused, or records to be read again.
@@ -33,14 +32,22 @@ func (m *Machine[R]) relieve(now int64) {
 	if m.ready > 0 || m.halted || len(m.running) >= m.cfg.Handlers || m.shed >= m.cfg.MaxShed {
 		return
 	}
-	for keep := m.keepWater(); keep > 0 && m.used() > one/2; keep /= 4 {
+	for keep := m.keep; m.used() > one/2; keep = max(1, keep/4) {
 		m.keys.each(func(k *key[R]) {
 			if k.waiting > keep {
 				m.shedTail(k, keep, now)
 			}
 		})
+		if keep == 1 {
+			break
+		}
 	}
-	m.look = true
+	// Nothing will become ready soon, so what is not full may as well fetch: here it is no use to wait for much room.
+	for _, p := range slices.Clone(m.paused) {
+		if !m.isFull(p) {
+			m.resume(p)
+		}
+	}
 }
 
 // shedTail leaves the first keep records of k in memory.
@@ -123,7 +130,7 @@ func (m *Machine[R]) askReread() {
 			continue
 		}
 		slices.SortFunc(p.needy, func(a, b *key[R]) int { return cmp.Compare(a.shed.offsets[0], b.shed.offsets[0]) })
-		n := min(len(p.needy), rereadKeys, max(1, (m.cfg.MaxRecords/4*3-m.records)/m.keepWater()))
+		n := min(len(p.needy), rereadKeys, max(1, (m.cfg.MaxRecords/4*3-m.records)/m.keep))
 		p.reading = append(p.reading[:0], p.needy[:n]...)
 		p.needy = slices.Delete(p.needy, 0, n)
 		ranges := make([]keyrange.Range, n)
@@ -173,7 +180,7 @@ func (m *Machine[R]) RereadDone(id int64, to int64, records []R, now int64) {
 			continue
 		}
 		m.missed(k, meta.Offset, now)
-		if k.full = k.waiting >= m.keepWater(); k.full || !k.shed.begins(meta.Offset) {
+		if k.full = k.waiting >= m.keep; k.full || !k.shed.begins(meta.Offset) {
 			continue
 		}
 		h := k.shed.hold

@@ -39,6 +39,16 @@ type Retry struct {
 	NextAt   int64 // when its next attempt may begin
 	Final    bool  // there is no further attempt: only its outcome is due
 	Cause    string
+	Hash     uint32 // keyrange.Murmur2 of its key
+	Keyed    bool   // it has a key
+}
+
+// Position is where the record lies on the key axis.
+func (r Retry) Position(base int32) uint32 {
+	if r.Keyed {
+		return keyrange.PositionOfHash(r.Hash, base)
+	}
+	return keyrange.NullPosition(r.Offset)
 }
 
 // Fetch is what a fetch of a partition brought.

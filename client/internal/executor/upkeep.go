@@ -15,7 +15,7 @@ func (m *Machine[R]) keepOld(now int64) {
 		if left <= 0 || t.kept || t.state == handed || t.arrived > now-keepAfter {
 			return
 		}
-		t.Record, t.kept = m.keep(t.Record), true
+		t.Record, t.kept = m.own(t.Record), true
 		left -= int64(t.size)
 		if k := t.key; k != nil && k != k.p.all {
 			k.name = m.describe(t.Record).Key

@@ -58,11 +58,18 @@ type owned struct {
 	keys keyrange.Set
 }
 
+// revoked is a revocation that is not over: what becomes free.
+type revoked struct {
+	had      []owned
+	deadline int64
+}
+
 // worker runs tasks one after the other. ran are over, tasks[ran] runs if begun.
 type worker struct {
 	tasks []*Task[*rec]
 	ran   int
 	begun bool
+	rec   *rec // of the task that runs
 }
 
 // world plays log, coordinator, workers and clock for a Machine, and judges it.
@@ -83,17 +90,20 @@ type world struct {
 	refused map[int64]bool         // commits, by id
 	retries map[TP]map[int64]Retry // stored with commits
 	rereads []Reread
-	revokes map[int64][]owned // by id of Revoke: what becomes free
+	revokes map[int64]revoked // by id of Revoke
 	paused  map[TP]bool
+	flights []flight
 	stopped bool
 	calm    bool // nothing fails any more
 	steps   int
+	again   int // rereads
+	keep    int // of Machine: small, so that shedding is met
 }
 
 var errHandler = errors.New("handler failed")
 
 func newWorld(t *rapid.T, cfg Config, partitions int) *world {
-	w := &world{t: t, cfg: cfg, now: 1000 * Second, logs: map[TP][]*fate{}, ends: map[TP]int64{}, byID: map[id]*fate{}, free: map[TP]keyrange.Set{}, retries: map[TP]map[int64]Retry{}}
+	w := &world{t: t, cfg: cfg, keep: rapid.IntRange(1, 4).Draw(t, "keep"), now: 1000 * Second, logs: map[TP][]*fate{}, ends: map[TP]int64{}, byID: map[id]*fate{}, free: map[TP]keyrange.Set{}, retries: map[TP]map[int64]Retry{}}
 	for p := range partitions {
 		tp := TP{"orders", int32(p)}
 		w.tps = append(w.tps, tp)
@@ -109,7 +119,9 @@ func (w *world) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.m, w.workers, w.owned, w.commits, w.rereads, w.revokes, w.paused, w.refused = m, nil, nil, nil, nil, map[int64][]owned{}, map[TP]bool{}, map[int64]bool{}
+	w.m, w.workers, w.owned, w.commits, w.rereads, w.revokes, w.paused, w.refused = m, nil, nil, nil, nil, map[int64]revoked{}, map[TP]bool{}, map[int64]bool{}
+	w.flights = nil
+	w.m.keep = w.keep
 	for range w.m.cfg.Handlers {
 		w.workers = append(w.workers, &worker{})
 	}
@@ -224,13 +236,27 @@ func (w *world) disown(tp TP, keys keyrange.Set) (had []owned) {
 func (w *world) revoke(tp TP, keys keyrange.Set, limit int64) {
 	had := w.disown(tp, keys)
 	w.log("revoke %v/%v: %v", tp.Partition, keys, had)
-	w.revokes[w.m.Revoke(tp, keys, w.now+limit, w.now)] = had
+	for id, rv := range w.revokes { // an earlier time limit holds for both
+		if slices.ContainsFunc(rv.had, func(o owned) bool { return o.tp == tp && len(keyrange.AppendIntersect(nil, o.keys, keys)) > 0 }) {
+			rv.deadline = min(rv.deadline, w.now+limit)
+			w.revokes[id] = rv
+		}
+	}
+	w.revokes[w.m.Revoke(tp, keys, w.now+limit, w.now)] = revoked{had, w.now + limit}
 }
 
 func (w *world) lose(tp TP, keys keyrange.Set) {
 	w.log("lose %v/%v", tp.Partition, keys)
 	for _, o := range w.disown(tp, keys) {
 		w.free[tp] = keyrange.AppendUnion(nil, w.free[tp], o.keys)
+	}
+	for _, rv := range w.revokes { // what is revoked can be lost, too
+		for i, o := range rv.had {
+			if o.tp == tp {
+				w.free[tp] = keyrange.AppendUnion(nil, w.free[tp], keyrange.AppendIntersect(nil, o.keys, keys))
+				rv.had[i].keys = keyrange.AppendSubtract(nil, o.keys, keys)
+			}
+		}
 	}
 	w.m.Lost(tp, keys, w.now)
 	for _, c := range w.commits { // those under way are refused
@@ -246,6 +272,17 @@ func (w *world) fetch(tp TP, n int, one bool) {
 	if len(positions) == 0 {
 		return
 	}
+	w.deliver(flight{tp, w.request(tp, positions, n, one)})
+}
+
+// flight is a fetch under way.
+type flight struct {
+	tp TP
+	f  Fetch[*rec]
+}
+
+// request is a fetch as of now.
+func (w *world) request(tp TP, positions []Position, n int, one bool) Fetch[*rec] {
 	f := Fetch[*rec]{From: positions[0].Next}
 	if one {
 		f.Keys = positions[0].Keys
@@ -266,6 +303,12 @@ func (w *world) fetch(tp TP, n int, one bool) {
 		}
 		f.Records = append(f.Records, r.rec)
 	}
+	return f
+}
+
+// deliver delivers a fetch, which may be of another time.
+func (w *world) deliver(fl flight) {
+	tp, f := fl.tp, fl.f
 	before := w.m.records
 	if len(f.Records) > 0 {
 		w.log("fetch %v from %d to %d: %v", tp.Partition, f.From, f.To, f.Records)
@@ -316,6 +359,7 @@ func (w *world) begin(k *worker) {
 	w.output() // says what was skipped
 	k.begun = true
 	w.log("begin %v kind %d attempt %d", k.tasks[k.ran].Record, k.tasks[k.ran].Kind(), k.tasks[k.ran].Attempt())
+	k.rec = k.tasks[k.ran].Record
 	w.judgeBegin(k.tasks[k.ran])
 }
 
@@ -327,6 +371,9 @@ func (w *world) end(k *worker, res Result) {
 	t := k.tasks[k.ran]
 	k.begun = false
 	k.ran++
+	if t.Record != k.rec {
+		w.t.Fatalf("the record of %v was changed while it ran", k.rec)
+	}
 	w.log("end %v: %v", t.Record, res)
 	w.judgeEnd(t, res)
 	if res.Err != nil {
@@ -398,6 +445,9 @@ func (w *world) output() {
 		if t.state != handed || t.Host == w.ownerOf(t.Record) {
 			w.t.Fatalf("cancelled %v, in state %d", t.Record, t.state)
 		}
+		if r := w.revocationOf(w.byID[t.Record.id()]); r != nil && w.now < r.deadline {
+			w.t.Fatalf("cancelled %v before its time limit", t.Record)
+		}
 	}
 	o := w.m.Output()
 	if again := w.m.Output(); len(again.Flow)+len(again.Commits) > 0 {
@@ -422,7 +472,8 @@ func (w *world) output() {
 	w.rereads = append(w.rereads, o.Rereads...)
 	for _, r := range o.Released {
 		w.log("released %+v", r)
-		had, ok := w.revokes[r.ID]
+		rv, ok := w.revokes[r.ID]
+		had := rv.had
 		if !ok {
 			w.t.Fatalf("released %d that nobody revoked", r.ID)
 		}
@@ -431,6 +482,7 @@ func (w *world) output() {
 			if !covers(r.Keys, h.keys) {
 				w.t.Fatalf("released %v of %v", r.Keys, h.keys)
 			}
+			w.judgeReleased(r, h)
 			w.free[h.tp] = keyrange.AppendUnion(nil, w.free[h.tp], h.keys)
 		}
 	}
