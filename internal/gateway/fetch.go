@@ -12,8 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Fetch, v4 to the highest that kmsg knows, for requests that name a view;
-// others pass as bytes in all versions.
+// Fetch, v4 to the highest that kmsg knows, for requests that name a view, or
+// key ranges (see fetch_keys.go); others pass as bytes in all versions.
 //
 // A request with a view has no fetch session: its answer has session id 0, and
 // one that continues a session gets FETCH_SESSION_ID_NOT_FOUND, upon which
@@ -38,7 +38,8 @@ func fetchOwns(c *conn, req *kmsg.FetchRequest) (bool, error) {
 	for i := range req.Topics {
 		refs = append(refs, topicRef{name: req.Topics[i].Topic, id: req.Topics[i].TopicID})
 	}
-	return c.namesView(refs)
+	owned, err := c.namesView(refs)
+	return owned || err == nil && namesKeys(req), err
 }
 
 // mixedWait is how long each part of a mixed request waits for its turn.
@@ -50,6 +51,7 @@ type fetchPart struct {
 	slice            int // where in the slice requests, -1 where there is an error
 	code             int16
 	offset           int64
+	keys             bool // an ordinary topic's, of key ranges
 }
 
 func (c *conn) handleFetch(ctx context.Context, req *kmsg.FetchRequest) (kmsg.Response, error) {
@@ -99,7 +101,15 @@ func (c *conn) planFetch(req *kmsg.FetchRequest) (parts []fetchPart, slices []sl
 		t := &req.Topics[ti]
 		w := c.gw.views.Topic(t.Topic, t.TopicID)
 		if w == nil {
-			plain = append(plain, *t)
+			rest, err := c.planKeys(req, ti, &parts, &slices)
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			if len(rest) > 0 {
+				t := *t
+				t.Partitions = rest
+				plain = append(plain, t)
+			}
 			continue
 		}
 		code, err := c.mayReadView(w)
@@ -118,6 +128,8 @@ func (c *conn) planFetch(req *kmsg.FetchRequest) (parts []fetchPart, slices []sl
 			src, slice, ok := w.SourceOf(p.Partition)
 			switch {
 			case code != 0:
+			case req.Version >= 12 && p.UnknownTags.Len() > 0 && len(keysOf(req, p).keys) > 0:
+				part.code = kerr.InvalidRequest.Code // a virtual partition is a key range already
 			case !ok:
 				part.code = kerr.UnknownTopicOrPartition.Code
 			default:

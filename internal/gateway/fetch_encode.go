@@ -7,6 +7,7 @@ import (
 	"net"
 
 	"github.com/tandem-kafka/tandem/internal/slicecache"
+	"github.com/tandem-kafka/tandem/tandemmsg"
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -72,6 +73,17 @@ func (w *fetchWriter) tags() {
 	if w.flexible {
 		w.buf = append(w.buf, 0)
 	}
+}
+
+// scanned is the tags of a partition: ScannedOffset, if there is one.
+func (w *fetchWriter) scanned(offset int64) {
+	var p kmsg.FetchResponseTopicPartition
+	if offset < 0 || tandemmsg.SetScannedOffset(&p, offset) != nil {
+		w.tags()
+		return
+	}
+	w.buf = kbin.AppendUvarint(w.buf, uint32(p.UnknownTags.Len()))
+	w.buf = p.UnknownTags.AppendEach(w.buf)
 }
 
 // writeFetch sends the answer to a request that names views. plain is the
@@ -206,9 +218,14 @@ func (c *conn) writePart(w *fetchWriter, req *kmsg.FetchRequest, part *fetchPart
 			}
 		}
 	}
+	scanned := int64(-1)
+	if part.keys && part.slice >= 0 && part.slice < len(results) && head.code == 0 {
+		r := &results[part.slice]
+		head.highWatermark, head.lastStable, scanned = max(r.HighWatermark, r.Scanned), max(r.LastStableOffset, r.Scanned), r.Scanned
+	}
 	w.head(head)
 	w.records(data)
-	w.tags()
+	w.scanned(scanned)
 	for _, d := range data {
 		c.gw.metrics.viewBytes.Add(float64(len(d)))
 	}
