@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // went in.
 func TestBytesArriveAsTheyWere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		want := make([]byte, rapid.IntRange(0, 3*maxBlocks*blockSize).Draw(t, "bytes"))
+		want := make([]byte, rapid.IntRange(0, 3*maxHeld).Draw(t, "bytes"))
 		fast := rapid.IntRange(1, 200_000).Draw(t, "written at a time")
 		slow := rapid.IntRange(1, 200_000).Draw(t, "read at a time")
 		if least := len(want) / 2000; fast < least || slow < least {
@@ -62,8 +62,8 @@ func TestBytesArriveAsTheyWere(t *testing.T) {
 		if !bytes.Equal(got.Bytes(), want) {
 			t.Fatalf("%d bytes arrived of %d, or others", got.Len(), len(want))
 		}
-		if len(a.out.blocks) > 0 {
-			t.Fatalf("an idle connection holds %d blocks", len(a.out.blocks))
+		if len(a.out.blocks) > 0 || a.out.held != 0 {
+			t.Fatalf("an idle connection holds %d blocks of %d bytes", len(a.out.blocks), a.out.held)
 		}
 	})
 }
@@ -73,9 +73,22 @@ func TestWriterWaitsForReader(t *testing.T) {
 	a, b := New("a", "b")
 	defer a.Close()
 	defer b.Close()
-	a.SetWriteDeadline(time.Now().Add(20 * time.Millisecond))
-	n, err := a.Write(make([]byte, 10<<20))
-	if !errors.Is(err, os.ErrDeadlineExceeded) || n != maxBlocks*blockSize {
+	type result struct {
+		n   int
+		err error
+	}
+	wrote := make(chan result)
+	go func() {
+		n, err := a.Write(make([]byte, 10<<20))
+		wrote <- result{n, err}
+	}()
+	for !full(a.out) {
+		runtime.Gosched()
+	}
+	a.SetWriteDeadline(time.Now())
+	w := <-wrote
+	n, err := w.n, w.err
+	if !errors.Is(err, os.ErrDeadlineExceeded) || n != maxHeld {
 		t.Fatalf("%d bytes and %v", n, err)
 	}
 	var timeout net.Error
@@ -188,7 +201,7 @@ func TestCloseEndsWaits(t *testing.T) {
 			wg.Go(func() { a.Write(make([]byte, 10<<20)) })
 			wg.Go(func() { a.SetReadDeadline(time.Now().Add(time.Hour)) })
 		}
-		for held(a.out) < maxBlocks {
+		for !full(a.out) {
 			runtime.Gosched()
 		}
 		if closer == "this end" {
@@ -202,10 +215,11 @@ func TestCloseEndsWaits(t *testing.T) {
 	}
 }
 
-func held(h *half) int {
+// full reports whether a writer that wants more must wait.
+func full(h *half) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.blocks)
+	return h.held == maxHeld && !h.filling && h.blocks[len(h.blocks)-1].w == bulkSize
 }
 
 // An error of the other side of a copy is told as it is.

@@ -10,10 +10,14 @@ import (
 )
 
 const (
-	// blockSize is what goes from one side to the other at a time.
-	blockSize = 64 << 10
-	// maxBlocks bounds what one direction holds.
-	maxBlocks = 4
+	// bulkSize is what goes from one side to the other at a time. With half of
+	// it, or half of maxHeld, both sides wake each other up more often, and bulk
+	// costs a tenth more.
+	bulkSize = 128 << 10
+	// smallSize is the block for a request or an answer as most are.
+	smallSize = 16 << 10
+	// maxHeld bounds the blocks of one direction, in bytes.
+	maxHeld = 1 << 20
 	// leastRoom is what must be left of a block for bulk to go there rather than
 	// to the next one.
 	leastRoom = 4 << 10
@@ -30,6 +34,7 @@ type half struct {
 	data      sync.Cond // there is something to read, or a reason to stop waiting
 	room      sync.Cond // there is room, or a reason to stop waiting
 	blocks    []*block
+	held      int   // their size
 	filling   bool  // the writer is at work on the last block
 	end       error // the writer has closed: what is read after the last byte
 	abandoned bool  // the reader has closed
@@ -42,7 +47,18 @@ type block struct {
 	r, w int
 }
 
-var pool = sync.Pool{New: func() any { return &block{buf: make([]byte, blockSize)} }}
+var (
+	bulk  = sync.Pool{New: func() any { return &block{buf: make([]byte, bulkSize)} }}
+	small = sync.Pool{New: func() any { return &block{buf: make([]byte, smallSize)} }}
+)
+
+// blockFor returns the pool to take a block for n bytes from, and its size.
+func blockFor(n int) (*sync.Pool, int) {
+	if n <= smallSize {
+		return &small, smallSize
+	}
+	return &bulk, bulkSize
+}
 
 func newHalf() *half {
 	h := &half{}
@@ -123,8 +139,10 @@ func (h *half) release() {
 	n := copy(h.blocks, h.blocks[1:])
 	h.blocks[n] = nil
 	h.blocks = h.blocks[:n]
+	h.held -= len(b.buf)
 	b.r, b.w = 0, 0
-	pool.Put(b)
+	from, _ := blockFor(len(b.buf))
+	from.Put(b)
 	h.room.Signal()
 }
 
@@ -150,7 +168,7 @@ func (h *half) readFrom(r io.Reader) (done int64, from bool, err error) {
 	h.writing.Lock()
 	defer h.writing.Unlock()
 	for {
-		b, err := h.reserve(blockSize)
+		b, err := h.reserve(bulkSize)
 		if err != nil {
 			return done, false, err
 		}
@@ -171,6 +189,7 @@ func (h *half) readFrom(r io.Reader) (done int64, from bool, err error) {
 func (h *half) reserve(n int) (*block, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	from, size := blockFor(n)
 	for {
 		switch k := len(h.blocks); {
 		case h.end != nil:
@@ -179,11 +198,11 @@ func (h *half) reserve(n int) (*block, error) {
 			return nil, syscall.EPIPE
 		case h.writeBy.passed:
 			return nil, os.ErrDeadlineExceeded
-		case k > 0 && blockSize-h.blocks[k-1].w >= min(n, leastRoom):
+		case k > 0 && len(h.blocks[k-1].buf)-h.blocks[k-1].w >= min(n, leastRoom):
 			h.filling = true
 			return h.blocks[k-1], nil
-		case k < maxBlocks:
-			h.blocks = append(h.blocks, pool.Get().(*block))
+		case h.held+size <= maxHeld:
+			h.blocks, h.held = append(h.blocks, from.Get().(*block)), h.held+size
 			continue
 		}
 		h.room.Wait()
@@ -231,7 +250,7 @@ func (h *half) abandon() {
 
 // drop forgets the blocks. They do not go back to the pool, since a reader or a
 // writer may be at work on them.
-func (h *half) drop() { h.blocks = nil }
+func (h *half) drop() { h.blocks, h.held = nil, 0 }
 
 func (h *half) wake() {
 	h.data.Broadcast()
