@@ -37,14 +37,7 @@ func TestIndexOnlyReadsAgainWhatASliceHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newFakeLog()
 		sets := equalSets(4)
-		keyIn := func(i int) []byte {
-			for n := 0; ; n++ {
-				if k := []byte(strings.Repeat("k", n)); sets[i].Contains(keyrange.Position(k, 1)) {
-					return k
-				}
-			}
-		}
-		many, few := keyIn(1), keyIn(2)
+		many, few := keyIn(sets[1]), keyIn(sets[2])
 		want := 0
 		for i := range 20_000 { // 20 MB; every 100 kB one batch of the slow member's
 			if i%100 == 50 {
@@ -139,4 +132,38 @@ func TestIndexOnlyManyPositions(t *testing.T) {
 			t.Errorf("20 members read each byte %.2f times", ratio)
 		}
 	})
+}
+
+// Who waits for a load is given what it brought: the block may have left memory before the waiter comes for it.
+func TestIndexOnlyGivesBlocksToThoseWhoWait(t *testing.T) {
+	c := newCache(t, newFakeLog(), Config{})
+	p := newPartition(c, src)
+	l, slice, _, err := p.layoutFor(1, keyrange.Set{keyrange.Full})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := p.uncommitted
+	sl := r.ofLayout(l)
+	sl.setIndexOnly(true)
+	bring := func(offset int64) *waiter {
+		w := wakeful(sl, slice)
+		w.pos = offset
+		ld := &load{start: offset}
+		w.attach(ld)
+		raw := encodeBatch(logBatch{base: offset, last: offset, pid: -1, recs: []rec{{offset: offset}}})
+		if err := r.split(ld, &job{sl: sl}, Fetched{Raw: raw}); err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	w := bring(5)
+	for i := range int64(2 * indexBlocks) {
+		bring(10 + i)
+	}
+	if b := w.block.at(5); sl.find(slice, 5) != nil || b == nil || len(b.Slices[slice]) != 1 {
+		t.Errorf("in memory: %v, given: %v", sl.find(slice, 5), b)
+	}
+	if len(sl.blocks) != indexBlocks {
+		t.Errorf("%d blocks in memory", len(sl.blocks))
+	}
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/tandem-kafka/tandem/keyrange"
 )
 
-// Where more layouts are in use at once than a partition may have, their fetches take turns. One that has no layout, or has lost maxLost
-// of them to others, is answered after noRoomWait on average, empty, and comes again.
+// Where more layouts are in use at once than a partition may have, their fetches take turns. One that finds no room, or has lost its
+// layout to another one, is answered after noRoomWait on average, with what it has, and comes again. One whose layout went for want
+// of memory gets another, up to maxLost times.
 const (
 	maxLost    = 3
 	noRoomWait = 2 * turn
@@ -57,7 +58,7 @@ func (p *part) leave() {
 	}
 }
 
-// regain looks for another layout if p's was dropped.
+// regain looks for another layout if p's was dropped, without dropping others.
 func (f *fetch) regain(p *part) {
 	if p.closed {
 		return
@@ -71,7 +72,7 @@ func (f *fetch) regain(p *part) {
 	p.leave()
 	p.sl, p.block = nil, nil
 	var victims []*entry
-	if p.lost++; p.lost > maxLost {
+	if p.lost++; p.lost > maxLost || len(p.r.p.layouts) >= maxLayouts {
 		f.giveUp(p)
 	} else {
 		victims = f.enter(p)

@@ -223,14 +223,7 @@ func TestWhatAKeyRangeFetchTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newFakeLog()
 		keys := equalSets(2)
-		var mine, other []byte
-		for i := 0; mine == nil || other == nil; i++ {
-			if k := fmt.Append(nil, "k", i); keys[0].Contains(keyrange.Position(k, 1)) {
-				mine = k
-			} else {
-				other = k
-			}
-		}
+		mine, other := keyIn(keys[0]), keyIn(keys[1])
 		log.append(-1, rec{key: mine}, rec{key: other}, rec{key: mine})
 		log.append(-1, rec{key: other}, rec{key: other})
 		log.append(1, rec{key: other}) // a transaction that stays open, at 5

@@ -331,3 +331,133 @@ func TestLayoutsOfManyPartitionsAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// wide is the i-th of many sets that all overlap.
+func wide(i int) keyrange.Set { return keyrange.Set{{First: 0, Last: 1<<31 + uint32(i)}} }
+
+// One that is asked for again and again is worth more than many that are new, also if it has the fewest fetches and the longest polls.
+func TestALayoutInUseStaysAmongNewOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(t, newFakeLog(), Config{})
+		p := enterAll(c, wide(0), wide(0))
+		l := p.layouts[0]
+		for i := range 50 {
+			enterAll(c, wide(1+i))
+		}
+		if enterAll(c, wide(0)); l.gone {
+			t.Error("it was dropped")
+		}
+		if n := len(p.held()); n != maxLayouts {
+			t.Errorf("%d layouts, want %d", n, maxLayouts)
+		}
+	})
+}
+
+// A layout that somebody waits in is not dropped before its turn is over.
+func TestLayoutsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(t, newFakeLog(), Config{})
+		start := func(i int) (took chan time.Duration) {
+			took = make(chan time.Duration, 1)
+			go func() {
+				before, req := time.Now(), askKeys(wide(i), 0)
+				req.MaxWait = 10 * time.Second
+				fetchOne(c, req)
+				took <- time.Since(before)
+			}()
+			synctest.Wait()
+			return took
+		}
+		for i := range maxLayouts {
+			start(i)
+		}
+		first := slices.Clone(c.partition(src).layouts)
+		if took := <-start(maxLayouts); took < noRoomWait/2 || took > 2*noRoomWait {
+			t.Errorf("without room it was answered after %v", took)
+		}
+		time.Sleep(turn)
+		start(maxLayouts)
+		gone := 0
+		for _, l := range first {
+			if l.gone {
+				gone++
+			}
+		}
+		if l, _ := c.partition(src).lookUp(1, wide(maxLayouts)); l == nil || gone != 1 {
+			t.Errorf("after a turn: it has a layout: %v, %d others were dropped, want one", l != nil, gone)
+		}
+	})
+}
+
+// Two groups that begin at the same time, in turn: a set goes to those that it completes.
+func TestASetGoesWhereItFitsBest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(t, newFakeLog(), Config{})
+		thirds, halves := equalSets(3), equalSets(2)
+		p := enterAll(c, thirds[0], halves[0], halves[1], thirds[1], thirds[2])
+		if l := p.held(); len(l) != 2 || len(l[0]) != 3 || len(l[1]) != 2 {
+			t.Errorf("%v, want thirds and halves", l)
+		}
+	})
+}
+
+// A fetch may wait for longer than a set counts as asked for. Nobody takes its slot.
+func TestALongPollKeepsItsSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newFakeLog()
+		c := newCache(t, log, Config{})
+		halves := equalSets(2)
+		got := make(chan SliceResult, 1)
+		go func() {
+			req := askKeys(halves[0], 0)
+			req.MaxWait = 3 * activeFor
+			got <- fetchOne(c, req)
+		}()
+		time.Sleep(2 * activeFor)
+		enterAll(c, halves[1])
+		log.spread(20, 10)
+		for _, r := range decode(t, (<-got).Data) {
+			if !halves[0].Contains(positionOf(r, 1)) {
+				t.Errorf("got a record of the other half: %v", r)
+			}
+		}
+	})
+}
+
+// A layout that had to go for others' memory while a fetch waits in it is made anew; the fetch notices nothing.
+func TestALongPollOutlivesItsLayout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newFakeLog()
+		c := newCache(t, log, Config{MaxBytes: 64 << 10})
+		got := make(chan SliceResult, 1)
+		go func() {
+			req := askKeys(equalSets(2)[0], 0)
+			req.MaxWait = 10 * time.Second
+			got <- fetchOne(c, req)
+		}()
+		synctest.Wait()
+		before := c.partition(src).layouts[0]
+		for i := range int32(20) {
+			req := askKeys(equalSets(2)[0], 0)
+			req.MaxWait, req.Slices[0].Source.Partition = 0, 1+i
+			fetchOne(c, req)
+		}
+		time.Sleep(time.Second)
+		if !before.gone {
+			t.Fatal("the layout is still there")
+		}
+		start := time.Now()
+		log.append(-1, rec{key: keyIn(equalSets(2)[0])})
+		if res := <-got; len(res.Data) != 1 || time.Since(start) > 0 {
+			t.Errorf("%+v after %v", res, time.Since(start))
+		}
+	})
+}
+
+func keyIn(set keyrange.Set) []byte {
+	for i := 0; ; i++ {
+		if k := fmt.Append(nil, "k", i); set.Contains(keyrange.Position(k, 1)) {
+			return k
+		}
+	}
+}
