@@ -306,6 +306,32 @@ func TestGuardedRecordsThatWait(t *testing.T) {
 	b.expect("then the others", names(b.take(9)), "c3")
 }
 
+// A dead letter does not wait for guarded records that wait behind it.
+func TestADeadLetterBeforeGuardedRecords(t *testing.T) {
+	b := newBed(t, Config{Order: ByPartition, MaxAttempts: 1}, Assignment{Guard: 3})
+	b.fetch("abc")
+	b.CommitDone(b.Output().Commits[0].ID, true, b.now)
+	b.finish(b.take(1), Result{Err: errHandler})
+	b.expect("kind", b.take(1)[0].Kind(), KindDeadLetter)
+}
+
+// Key ranges that come and go leave nothing behind.
+func TestNothingPilesUp(t *testing.T) {
+	b := newBed(t, Config{Backoff: Backoff{First: 3600 * Second, Max: 3600 * Second}}, Assignment{})
+	for range 1000 {
+		b.fetch("abcd-")
+		b.finish(b.take(5), Result{Err: errHandler})
+		b.Lost(tp0, nil, b.now)
+		if err := b.Assign(tp0, Assignment{Base: 1, Start: b.at}, b.now); err != nil {
+			t.Fatal(err)
+		}
+		b.Output()
+	}
+	if b.Stats() != (Stats{}) || len(b.late) > 100 || len(b.slabs) > 1 || len(b.commits) > 0 || len(b.order) != 1 || b.keys.n > 0 || len(b.old)+b.fresh.n > 0 {
+		t.Errorf("left: %+v, %d entries, %d slabs, %d commits, %d partitions", b.Stats(), len(b.late), len(b.slabs), len(b.commits), len(b.order))
+	}
+}
+
 // An attempt that was counted and did not begin is no attempt.
 func TestACountedAttemptThatDidNotBegin(t *testing.T) {
 	b := newBed(t, Config{}, Assignment{Guard: 3})

@@ -14,7 +14,7 @@ type Stats struct {
 
 // Stats returns what the machine holds.
 func (m *Machine[R]) Stats() Stats {
-	return Stats{Records: m.records, Bytes: m.bytes, Shed: m.shed, Ready: m.ready, Delayed: len(m.late), Running: len(m.running), Paused: len(m.paused)}
+	return Stats{Records: m.records, Bytes: m.bytes, Shed: m.shed, Ready: m.ready, Delayed: m.delayed, Running: len(m.running), Paused: len(m.paused)}
 }
 
 // Positions are the holdings of a partition and where they are to be fetched from.

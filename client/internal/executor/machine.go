@@ -27,6 +27,7 @@ type Machine[R any] struct {
 	old     heap[R] // ready, sent back by something
 	ready   int
 	late    heap[R] // delayed
+	delayed int     // tasks; late may have void entries
 	running []*Task[R]
 
 	records int

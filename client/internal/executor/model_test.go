@@ -151,14 +151,20 @@ func (w *world) checkInside() {
 		handed += len(k.tasks) - k.ran
 	}
 	s := w.m.Stats()
-	records, ready, bytes := 0, 0, int64(0)
+	records, ready, late, bytes := 0, 0, 0, int64(0)
 	w.m.each(func(t *Task[*rec]) {
 		records++
 		bytes += int64(t.size)
-		if t.state.isReady() {
+		switch {
+		case t.state.isReady():
 			ready++
+		case t.state == delayed:
+			late++
 		}
 	})
+	if s.Delayed != late {
+		w.t.Fatalf("%d delayed, counted %d", late, s.Delayed)
+	}
 	if s.Running != handed || s.Records != records || s.Bytes != bytes || w.m.ready != ready {
 		w.t.Fatalf("%+v, but %d handed, %d records, %d bytes, %d ready", s, handed, records, bytes, ready)
 	}

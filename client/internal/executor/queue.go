@@ -1,5 +1,10 @@
 package executor
 
+import (
+	"cmp"
+	"slices"
+)
+
 // entry is a place in a queue. It is void once its task is not what it was then: tasks leave from the middle without looking for it.
 type entry[R any] struct {
 	at  int64 // what the queue is ordered by
@@ -113,19 +118,29 @@ func (m *Machine[R]) popReady() *Task[R] {
 // delay queues t until nextAt.
 func (m *Machine[R]) delay(t *Task[R]) {
 	t.state = delayed
+	m.delayed++
 	m.late.push(entry[R]{t.nextAt, t.seq, t})
+	if len(m.late) > 2*m.delayed+64 { // key ranges that come and go leave void entries for a time far away
+		m.late = slices.DeleteFunc(m.late, entry[R].isNotDelayed)
+		slices.SortFunc(m.late, func(a, b entry[R]) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.seq, b.seq)) })
+	}
+}
+
+func (e entry[R]) isNotDelayed() bool {
+	return e.t.seq != e.seq || e.t.state != delayed || e.t.nextAt != e.at
 }
 
 // promote arms the delayed tasks whose time has come.
 func (m *Machine[R]) promote(now int64) {
 	for len(m.late) > 0 {
 		e := m.late[0]
-		void := e.t.seq != e.seq || e.t.state != delayed || e.t.nextAt != e.at
+		void := e.isNotDelayed()
 		if !void && e.at > now {
 			return
 		}
 		m.late.pop()
 		if !void {
+			m.delayed--
 			m.rearm(e.t, now)
 		}
 	}

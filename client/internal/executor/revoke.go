@@ -147,9 +147,6 @@ func (m *Machine[R]) drop(h *holding[R], now int64) {
 		if t.hold != h || t.state == handed {
 			return
 		}
-		if t.state == ready {
-			m.ready--
-		}
 		t.gates = false
 		switch k := t.key; {
 		case k == nil:

@@ -94,6 +94,12 @@ func (m *Machine[R]) alloc() *Task[R] {
 // release takes t out of memory. Nothing may point to it but entries that its seq makes void.
 func (m *Machine[R]) release(t *Task[R]) {
 	p := t.hold.p
+	switch t.state {
+	case ready:
+		m.ready--
+	case delayed:
+		m.delayed--
+	}
 	m.records--
 	m.bytes -= int64(t.size)
 	p.records--

@@ -94,7 +94,6 @@ type world struct {
 	paused  map[TP]bool
 	flights []flight
 	stopped bool
-	calm    bool // nothing fails any more
 	steps   int
 	again   int // rereads
 	keep    int // of Machine: small, so that shedding is met
