@@ -18,6 +18,7 @@ import (
 
 	"github.com/tandem-kafka/tandem/internal/icommit"
 	"github.com/tandem-kafka/tandem/internal/upstream"
+	"github.com/tandem-kafka/tandem/keyrange"
 	"github.com/tandem-kafka/tandem/tandemmsg"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -105,13 +106,24 @@ func TestInProcessClientsDoWhatOthersDo(t *testing.T) {
 	}
 }
 
-func TestInProcessIndividualCommits(t *testing.T) {
+func TestInProcessIndividualCommitsAndKeyRanges(t *testing.T) {
 	w := inProcess(t, nil)
 	topic, group := w.names(t)
 	w.topic(topic, 1)
+	w.produce(topic, 100)
 	av := w.dial(anyBroker).ask(func() kmsg.Request { r := kmsg.NewPtrApiVersionsRequest(); r.Version = 3; return r }()).(*kmsg.ApiVersionsResponse)
 	if f := tandemmsg.ReadFeatures(av); !f.IndividualCommit || !f.KeyRangeFetch {
 		t.Errorf("features %+v", f)
+	}
+	keys := keyrange.Set{keyrange.OfSlice(1, 2)}
+	p, offsets, names := w.fetchKeys(topic, 0, keys, 0)
+	if p.ErrorCode != 0 || len(offsets) == 0 || len(offsets) == 100 {
+		t.Errorf("code %d, %d records of half the keys", p.ErrorCode, len(offsets))
+	}
+	for _, name := range names {
+		if !keys.Contains(keyrange.Position([]byte(name), 1)) {
+			t.Errorf("%s is not in the key range", name)
+		}
 	}
 	w.mustCommit(group, topic, watermark(43))
 	w.mustCommit(group, topic, rangesOf(whole, 45, 47, 50, 50))
