@@ -17,8 +17,8 @@ import (
 	"github.com/tandem-kafka/tandem/keyrange"
 )
 
-// facts is what the gateway knows of individual commits: one ledger per group,
-// source partition and base, kept up to date by the fact log. All of it can be
+// facts is what the gateway knows of individual commits: one ledger per group
+// and source partition, kept up to date by the fact log. All of it can be
 // read again from there.
 type facts struct {
 	gw     *Gateway
@@ -33,12 +33,12 @@ type facts struct {
 
 // factKey names the facts of a partKey, for any incarnation of its topic.
 type factKey struct {
-	group, topic    string
-	partition, base int32
+	group, topic string
+	partition    int32
 }
 
 func (k partKey) facts() factKey {
-	return factKey{k.group, k.source.Topic, k.source.Partition, k.base}
+	return factKey{k.group, k.source.Topic, k.source.Partition}
 }
 
 // factState holds the facts of a factKey.
@@ -47,6 +47,7 @@ type factState struct {
 
 	mu     sync.Mutex
 	ledger *ledger.Ledger
+	others time.Time // when another gateway last added a record
 	warned time.Time
 }
 
@@ -109,7 +110,7 @@ func (f *facts) ensure(k factKey, log int32) *factState {
 	defer f.mu.Unlock()
 	s := f.states[k]
 	if s == nil {
-		s = &factState{log: log, ledger: ledger.New(ledger.Place{Group: k.group, Topic: k.topic, Partition: k.partition, Base: k.base})}
+		s = &factState{log: log, ledger: ledger.New(ledger.Place{Group: k.group, Topic: k.topic, Partition: k.partition})}
 		f.states[k] = s
 	}
 	if log >= 0 {
@@ -122,8 +123,8 @@ func (f *facts) ensure(k factKey, log int32) *factState {
 func (f *facts) Apply(partition int32, records []factrecord.Record) {
 	for len(records) > 0 {
 		r := &records[0]
-		k, n := factKey{r.Group, r.Topic, r.Partition, r.Base}, 1
-		for n < len(records) && records[n].Group == k.group && records[n].Topic == k.topic && records[n].Partition == k.partition && records[n].Base == k.base {
+		k, n := factKey{r.Group, r.Topic, r.Partition}, 1
+		for n < len(records) && records[n].Group == k.group && records[n].Topic == k.topic && records[n].Partition == k.partition {
 			n++
 		}
 		f.ensure(k, partition).replay(records[:n])
@@ -145,7 +146,10 @@ func (f *facts) Reset(partition int32) {
 func (s *factState) replay(records []factrecord.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ledger.Replay(records)
+	before := s.ledger.Others()
+	if s.ledger.Replay(records); s.ledger.Others() != before {
+		s.others = time.Now()
+	}
 }
 
 // attach tells a picture of the facts of its source partition.
@@ -156,9 +160,7 @@ func (f *facts) attach(p *progress.Picture, k partKey) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if era, of, ok := s.ledger.Facts(p, k.source.TopicID); ok {
-		p.SetFacts(era, lockedFacts{s, of})
-	}
+	s.ledger.Attach(p, k.base, k.source.TopicID, func(of progress.Facts) progress.Facts { return lockedFacts{s, of} })
 }
 
 // with is what counts in an era if these facts are added.
@@ -169,7 +171,7 @@ func (f *facts) with(k partKey, era int64, added []region.Fact) progress.Facts {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return lockedFacts{s, s.ledger.With(k.source.TopicID, era, added)}
+	return lockedFacts{s, s.ledger.With(k.base, k.source.TopicID, era, added)}
 }
 
 // lockedFacts are facts of a ledger, which others change meanwhile.
@@ -206,7 +208,7 @@ func (f *facts) admit(k partKey, era int64, added []region.Fact, stable int64) e
 		f.gw.log.Warn("a group has many individual commits above its stable offset: a record is not done for long", "group", k.group, "topic", k.source.Topic,
 			"partition", k.source.Partition, "stable", stable, "offset_ranges", n, "limit", most, "cure", "look for the consumer that holds the stable offset, or raise limits.individual.commit.max.ranges")
 	}
-	if n < most || !s.ledger.Grows(era, added, stable) {
+	if n < most || !s.ledger.Grows(k.base, era, added, stable) {
 		return nil
 	}
 	return errFull
@@ -214,13 +216,16 @@ func (f *facts) admit(k partKey, era int64, added []region.Fact, stable int64) e
 
 // store makes facts durable that the primary has taken in with this stable
 // offset, and lets them count. What they make redundant is deleted afterwards.
-func (f *facts) store(ctx context.Context, k partKey, era int64, added []region.Fact, stable int64) error {
+// alone: no other commit of this gateway was under way meanwhile, and there are no
+// signs of another gateway in the part.
+func (f *facts) store(ctx context.Context, k partKey, era int64, added []region.Fact, stable int64, alone bool) error {
 	if len(added) == 0 && f.state(k.facts()) == nil {
 		return nil
 	}
 	s := f.ensure(k.facts(), -1)
 	s.mu.Lock()
-	a := s.ledger.Add(k.source.TopicID, era, added, stable)
+	alone = alone && time.Since(s.others) > 2*f.gw.cfg.Limits.RefreshRows
+	a := s.ledger.Add(k.base, k.source.TopicID, era, added, stable, alone)
 	if a == nil {
 		s.mu.Unlock()
 		return nil
@@ -229,6 +234,9 @@ func (f *facts) store(ctx context.Context, k partKey, era int64, added []region.
 	s.mu.Unlock()
 
 	if err := f.log.Append(ctx, k.group, puts); err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		a.Failed()
 		return err
 	}
 	if len(puts) > 0 {
@@ -245,13 +253,13 @@ func (f *facts) store(ctx context.Context, k partKey, era int64, added []region.
 	f.gw.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(f.gw.ctx, 30*time.Second)
 		defer cancel()
-		if err := f.log.Append(ctx, k.group, deletes); err != nil {
+		err := f.log.Append(ctx, k.group, deletes)
+		if err != nil {
 			f.gw.log.Debug("redundant individual commits stay in the log", "group", k.group, "cause", err)
-			return
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		a.Deleted()
+		a.Deleted(err == nil)
 	})
 	return nil
 }

@@ -147,7 +147,7 @@ func (c *conn) storeFacts(ctx context.Context, call *commitCall, p *partPlan, so
 	if p.plain || call.txn {
 		return false
 	}
-	if err := c.gw.facts.store(ctx, p.part.key, p.plan.Era, added, p.plan.Source.Offset); err != nil {
+	if err := c.gw.facts.store(ctx, p.part.key, p.plan.Era, added, p.plan.Source.Offset, c.alone(p)); err != nil {
 		// The stable offset may have counted them: they are done. Nobody knows of the others, so the client has to say it again.
 		c.gw.unreadable(call.group, err)
 		p.failRanges(call, kerr.CoordinatorLoadInProgress.Code)
@@ -157,6 +157,15 @@ func (c *conn) storeFacts(ctx context.Context, call *commitCall, p *partPlan, so
 		c.gw.groups.noteRanges(p.part.key)
 	}
 	return false
+}
+
+// alone reports whether no other commit can write the source row without knowing of
+// this one: none was under way here meanwhile, and there are no signs of another
+// gateway that writes for the group.
+func (c *conn) alone(p *partPlan) bool {
+	p.part.mu.Lock()
+	defer p.part.mu.Unlock()
+	return p.part.gate.undisturbed(p.turn) && time.Since(p.part.unsure) > 2*c.gw.cfg.Limits.RefreshRows
 }
 
 // unreadable says that the fact log cannot be read or written.

@@ -160,7 +160,7 @@ func (f *facts) committed(k partKey, p *progress.Picture, keys keyrange.Set, sta
 		defer s.mu.Unlock()
 		l = s.ledger
 	}
-	of := l.Committed(p, k.source.TopicID, keys, stable, maxCommitted)
+	of := l.Committed(p, k.base, keys, stable, maxCommitted)
 	out := make([]tandemmsg.KeyRangeOffsets, 0, len(of))
 	for _, c := range of {
 		offsets := make([]tandemmsg.OffsetRange, len(c.Offsets))

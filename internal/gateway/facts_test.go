@@ -186,7 +186,8 @@ func (w *world) wantFacts(group string, want ...string) {
 	w.t.Fatalf("the fact log has\n%q, not\n%q", got, want)
 }
 
-// The proposal's own example, record for record: stored are [45-47] and [50-50], stable is 42, which we count as 43.
+// The proposal's own example, record for record: stored are [45-47] and [50-50], stable is 42, which we count as 43. The first
+// commit left the mark of its era, [0-42] (package ledger).
 func TestGapAmending(t *testing.T) {
 	w := ranged(t, nil)
 	topic, group := w.names(t)
@@ -194,14 +195,14 @@ func TestGapAmending(t *testing.T) {
 	w.mustCommit(group, topic, watermark(43))
 	w.wantStored(group, topic, 0, 43, "tandem:1:0:43")
 	w.mustCommit(group, topic, rangesOf(whole, 45, 47, 50, 50))
-	w.wantFacts(group, "[45-47]", "[50-50]")
+	w.wantFacts(group, "[0-42]", "[45-47]", "[50-50]")
 	w.wantCommitted(group, topic, 43, "[00000000-ffffffff] [45-47 50-50]")
 	w.mustCommit(group, topic, rangesOf(whole, 48, 49))
-	w.wantFacts(group, "[45-47]", "[50-50]", "[45-50]", "null [45-47]", "null [50-50]")
+	w.wantFacts(group, "[0-42]", "[45-47]", "[50-50]", "[45-50]", "null [45-47]", "null [50-50]")
 	w.wantCommitted(group, topic, 43, "[00000000-ffffffff] [45-50]")
 	w.mustCommit(group, topic, rangesOf(whole, 43, 44))
 	w.wantStored(group, topic, 0, 51, "tandem:1:0:51")
-	w.wantFacts(group, "[45-47]", "[50-50]", "[45-50]", "null [45-47]", "null [50-50]", "null [45-50]")
+	w.wantFacts(group, "[0-42]", "[45-47]", "[50-50]", "[45-50]", "null [45-47]", "null [50-50]", "null [45-50]")
 	w.wantCommitted(group, topic, 51, "")
 }
 

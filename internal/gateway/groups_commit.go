@@ -151,7 +151,7 @@ func (c *conn) commitViews(ctx context.Context, call *commitCall) error {
 // transaction, it does so only with alone, and otherwise reports back.
 func (c *conn) commitPlans(ctx context.Context, call *commitCall, plans []*partPlan, alone bool) (back bool, err error) {
 	for _, p := range plans {
-		p.part.gate.enter(ctx, alone)
+		p.turn = p.part.gate.enter(ctx, alone)
 		defer p.part.gate.leave(alone)
 	}
 	if !alone {

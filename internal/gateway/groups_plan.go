@@ -18,6 +18,7 @@ type partPlan struct {
 	plan    progress.Plan
 	added   []addition
 	first   int  // of its additions in the request
+	turn    int  // of its part's gate
 	plain   bool // the client commits to the source as well
 	picture *progress.Picture
 }
@@ -61,13 +62,18 @@ func (c *conn) planCommit(ctx context.Context, call *commitCall, plans []*partPl
 	for _, p := range plans {
 		p.part.mu.Lock()
 		old := p.part.picture == nil || now.Sub(p.part.readAt) > c.gw.cfg.Limits.RefreshRows
-		p.part.mu.Unlock()
+		begins := false
 		for _, i := range p.rows {
-			old = call.rows[i].state.begins(call) || old
+			begins = call.rows[i].state.begins(call) || begins
 		}
 		for _, i := range p.ranges {
-			old = call.ranges[i].state.begins(call) || old
+			begins = call.ranges[i].state.begins(call) || begins
 		}
+		if begins && call.generation >= 0 {
+			p.part.unsure = now // whoever joined the group may come through another gateway
+		}
+		p.part.mu.Unlock()
+		old = old || begins
 		if old || call.txn {
 			stale = append(stale, p.part)
 		}

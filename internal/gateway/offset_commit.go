@@ -31,8 +31,17 @@ func offsetCommitOwns(c *conn, req *kmsg.OffsetCommitRequest) (bool, error) {
 	for i := range req.Topics {
 		refs = append(refs, topicRef{name: req.Topics[i].Topic, id: req.Topics[i].TopicID})
 	}
-	owned, err := c.commitOwns(req.Group, refs)
-	return owned || err == nil && hasCommits(req), err
+	ranges, bad := tandemmsg.ReadCommits(req)
+	inRanges := rangeIndex(ranges)
+	owned, err := c.commitOwns(req.Group, refs, func(topic int) bool {
+		for i := range req.Topics[topic].Partitions {
+			if !inRanges[[2]int{topic, i}] {
+				return true
+			}
+		}
+		return false
+	})
+	return owned || err == nil && (bad != nil || len(ranges) > 0), err
 }
 
 // hasCommits reports whether a commit says anything with additions, or tries to.
@@ -41,8 +50,9 @@ func hasCommits[R *kmsg.OffsetCommitRequest | *kmsg.TxnOffsetCommitRequest](req 
 	return err != nil || len(ranges) > 0
 }
 
-// commitOwns is whether a commit names a view.
-func (c *conn) commitOwns(group string, refs []topicRef) (owned bool, err error) {
+// commitOwns is whether a commit names a view. plain is whether it has a row of a
+// topic, by its index in refs, that is no individual commit.
+func (c *conn) commitOwns(group string, refs []topicRef, plain func(int) bool) (owned bool, err error) {
 	if err := c.gw.views.resolve(c.ctx, refs...); err != nil {
 		return false, err
 	}
@@ -50,9 +60,11 @@ func (c *conn) commitOwns(group string, refs []topicRef) (owned bool, err error)
 	if c.gw.views.Empty() && !ranged {
 		return false, nil
 	}
-	for _, r := range refs {
+	for i, r := range refs {
 		if c.gw.views.Topic(r.name, r.id) != nil {
 			owned = true
+		} else if !plain(i) {
+			continue
 		} else if name := c.gw.views.sourceName(r); name != "" {
 			c.gw.groups.notePlain(group, name)
 		} else if ranged {

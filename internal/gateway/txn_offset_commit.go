@@ -21,7 +21,7 @@ func init() {
 			for i := range req.Topics {
 				refs = append(refs, topicRef{name: req.Topics[i].Topic, id: req.Topics[i].TopicID})
 			}
-			owned, err := c.commitOwns(req.Group, refs)
+			owned, err := c.commitOwns(req.Group, refs, func(int) bool { return true })
 			return owned || err == nil && hasCommits(req), err
 		}),
 		handle: typed((*conn).handleTxnOffsetCommit),

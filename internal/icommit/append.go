@@ -93,7 +93,7 @@ func encode(group string, records []record.Record) (puts, deletions []Entry, err
 	const most = 1024 // records that share one piece of memory
 	puts = make([]Entry, 0, len(records))
 	var key, value []byte
-	var valued record.Record // what value says
+	var valued [16]byte // what value says
 	for i := range records {
 		r := &records[i]
 		if err := r.Check(); err != nil {
@@ -112,9 +112,8 @@ func encode(group string, records []record.Record) (puts, deletions []Entry, err
 			deletions = append(deletions, e)
 			continue
 		}
-		if value == nil || r.TopicID != valued.TopicID || r.Era != valued.Era {
-			valued.TopicID, valued.Era = r.TopicID, r.Era
-			value = record.AppendValue(nil, r)
+		if value == nil || r.TopicID != valued {
+			valued, value = r.TopicID, record.AppendValue(nil, r)
 		}
 		e.Value = value
 		puts = append(puts, e)

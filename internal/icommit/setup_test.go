@@ -95,7 +95,7 @@ func put(group string, first, last int64) record.Record {
 
 func drop(group string, first, last int64) record.Record {
 	r := put(group, first, last)
-	r.TopicID, r.Era, r.Delete = [16]byte{}, 0, true
+	r.TopicID, r.Delete = [16]byte{}, true
 	return r
 }
 

@@ -65,8 +65,7 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 	era := before.era
 	plan := Plan{Opens: p.foreign()}
 	complete := before.complete
-	fresh := p.outlived() || env.Facts != nil && !p.foreign() && p.setBack(era)
-	if fresh { // Of what the rows say only the stable offset is taken along.
+	if p.outlived() || env.Facts != nil && !p.foreign() && p.setBack(era) && !p.untagged() { // Of what the rows say only the stable offset is taken along.
 		next.source.offset = before.stable(env.LogStart, env.Next)
 		plan.Opens, complete = true, true
 		era = max(era, p.highestEra()) + 1
@@ -76,7 +75,7 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 		// last set; its rows must not count in ours.
 		era = max(era+1, env.NowMs)
 	}
-	plan.Added = p.adopt(next, era, commits, fresh && env.Facts != nil)
+	plan.Added = p.adopt(next, era, commits, env.Facts != nil)
 
 	for i, c := range commits {
 		w := Write{View: c.View, Slice: c.Slice, Offset: c.Offset, LeaderEpoch: c.LeaderEpoch, Metadata: c.Metadata}
@@ -92,7 +91,7 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 		if back {
 			plan.Back = append(plan.Back, i)
 		}
-		if back || own.untagged() && !fresh { // a tool's row decided for the slice
+		if back || own.untagged() { // a tool's row decided for the slice
 			t = tag{era: era, n: next.highestStep(era, c.View, c.Slice) + 1}
 		}
 		text := viewText(c.Metadata, t, c.Offset)
@@ -134,8 +133,8 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 
 // adopt gives rows of tools a tag: those of other views that overlap the commits, so that these can stand above them; in
 // a new era those above the source row, which would decide once it is ours; and what overlaps those. No others, because
-// their own clients may be committing. The lowest gets the highest step: it is what decides where they overlap. With all, an era begins
-// in which facts are to count: then all of them are adopted, and none has a step, since the source row is no higher.
+// their own clients may be committing. The lowest gets the highest step: it is what decides where they overlap. With all, all of them:
+// otherwise facts would never count, see Picture.factsIn.
 func (p *Picture) adopt(next *Picture, era int64, commits []Commit, all bool) (added []Write) {
 	var left []Write // rows of tools that stay, so far
 	for v := range p.rows {
@@ -146,12 +145,10 @@ func (p *Picture) adopt(next *Picture, era int64, commits []Commit, all bool) (a
 			}) {
 				continue
 			}
-			if all {
-				added = append(added, w)
-			} else if p.foreign() && w.Offset > p.source.offset {
+			if p.foreign() && w.Offset > p.source.offset {
 				w.Offset = p.source.offset
 				added = append(added, w)
-			} else if slices.ContainsFunc(commits, func(c Commit) bool { return c.View != v && p.overlap(v, w.Slice, c.View, c.Slice) }) {
+			} else if all || slices.ContainsFunc(commits, func(c Commit) bool { return c.View != v && p.overlap(v, w.Slice, c.View, c.Slice) }) {
 				added = append(added, w)
 			} else {
 				left = append(left, w)
@@ -172,10 +169,7 @@ func (p *Picture) adopt(next *Picture, era int64, commits []Commit, all bool) (a
 		w := &added[i]
 		n := p.rows[w.View][w.Slice]
 		n.offset, n.ours = w.Offset, true
-		n.tag = tag{era: era}
-		if !all {
-			n.tag.n = next.highestStep(era, w.View, w.Slice) + 1
-		}
+		n.tag = tag{era: era, n: next.highestStep(era, w.View, w.Slice) + 1}
 		text := viewText(n.text, n.tag, n.offset)
 		w.Metadata = &text
 		next.rows[w.View][w.Slice] = n

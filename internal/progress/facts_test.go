@@ -152,24 +152,26 @@ func TestGoingBackLeavesFactsBehind(t *testing.T) {
 	}
 }
 
-// A row that a tool wrote for a slice sets it back, too.
+// A row that a tool wrote for a slice sets it back, too. The first individual commit adopts it, the next one opens an era.
 func TestRowsOfToolsLeaveFactsBehind(t *testing.T) {
 	p := NewPicture([]View{{Name: "v", K: 2}})
 	p.SetSource(sourceText(5, "tandem:1:3:5"))
 	p.SetFacts(3, done{keyrange.Full, 0, 9})
 	p.SetView(0, 1, sourceText(7, "by hand"))
-	if got := p.Start(0, 1, false).Offset; got != 7 || p.HasFacts() {
-		t.Errorf("the slice begins at %d, not 7", got)
-	}
-	of := func(int64) Facts { return done{keyrange.Full, 0, 6} }
-	plan := p.Plan(nil, Env{Facts: of})
-	if plan.Era != 4 || len(plan.Added) != 1 || plan.Source.Offset != 7 {
-		t.Errorf("%+v", plan)
-	}
-	p.Apply(plan)
-	p.SetFacts(4, of(4))
-	if got := p.Start(0, 1, false).Offset; got != 7 || !p.HasFacts() {
-		t.Errorf("the slice begins at %d, not 7; facts count: %v", got, p.HasFacts())
+	of := func(int64) Facts { return done{keyrange.Full, 0, 9} }
+	for n, want := range []struct{ era, stable, start int64 }{{3, 5, 7}, {4, 10, 10}} {
+		if got := p.Start(0, 1, false).Offset; got != 7 || p.HasFacts() {
+			t.Errorf("commit %d: the slice begins at %d, not 7", n, got)
+		}
+		plan := p.Plan(nil, Env{Facts: of})
+		if plan.Era != want.era || len(plan.Added) != 1-n || plan.Source.Offset != want.stable {
+			t.Errorf("commit %d: %+v", n, plan)
+		}
+		p.Apply(plan)
+		p.SetFacts(want.era, of(0))
+		if got := p.Start(0, 1, false).Offset; got != want.start {
+			t.Errorf("commit %d: the slice begins at %d, not %d", n, got, want.start)
+		}
 	}
 }
 

@@ -144,6 +144,13 @@ func (p *Picture) setBack(era int64) bool {
 	})
 }
 
+// untagged reports whether there is any row of a tool.
+func (p *Picture) untagged() bool {
+	return slices.ContainsFunc(p.rows, func(rows []row) bool {
+		return slices.ContainsFunc(rows, func(r row) bool { return r.untagged() })
+	})
+}
+
 // outlived reports whether the era is over although the source row does not say so: the source row that the latest facts belong to
 // has expired, or somebody who did not know of their era has written one of an era before.
 func (p *Picture) outlived() bool {

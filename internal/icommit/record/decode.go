@@ -52,7 +52,7 @@ func (d *Decoder) key(key []byte) (r Record, err error) {
 		return r, fmt.Errorf("%w: its key has version %d, up to %d is known", ErrNewer, version, keyVersion)
 	}
 	group, topic := c.name(), c.name()
-	partition, base := c.uvarint(math.MaxInt32), c.uvarint(math.MaxInt32)
+	partition, base, era := c.uvarint(math.MaxInt32), c.uvarint(math.MaxInt32), c.uvarint(math.MaxInt64)
 	r.Fact.Keys.First, r.Fact.Keys.Last = c.uint32(), c.uint32()
 	first := c.uvarint(math.MaxInt64 - 1)
 	span := c.uvarint(math.MaxInt64 - 1 - first)
@@ -60,6 +60,7 @@ func (d *Decoder) key(key []byte) (r Record, err error) {
 		return r, fmt.Errorf("%w: its key is %x", ErrDamaged, shorten(key))
 	}
 	r.Group, r.Topic, r.Partition, r.Base = d.intern(group), d.intern(topic), int32(partition), int32(base)
+	r.Era = int64(era)
 	r.Fact.First, r.Fact.Last = int64(first), int64(first+span)
 	return r, nil
 }
@@ -73,7 +74,6 @@ func decodeValue(value []byte, r *Record) error {
 		return fmt.Errorf("%w: its value has version %d, up to %d is known", ErrNewer, version, valueVersion)
 	}
 	copy(r.TopicID[:], c.take(len(r.TopicID)))
-	r.Era = int64(c.uvarint(math.MaxInt64))
 	if c.bad || len(c.b) > 0 {
 		return fmt.Errorf("%w: its value is %x", ErrDamaged, shorten(value))
 	}

@@ -5,19 +5,20 @@
 //
 // Integers of fixed size are big-endian; a uvarint has 7 bits a byte, the lowest first, as few bytes as it needs; a name is
 // its length in bytes as a uvarint, then UTF-8. A fact's key says all of it, so that the topic's compaction keeps one record of it, and
-// a null value deletes that fact and no other.
+// a null value deletes that fact and no other. The era is part of it: who deletes, late, what is left of an era that is over must not
+// meet the same fact of the next one.
 //
 //	key:   version int16 = 0
 //	       group name
 //	       topic name
 //	       partition uvarint          0 to 2^31-1
 //	       base uvarint               0 to 2^31-1; 0 only with the whole key axis
+//	       era uvarint                0 to 2^63-1
 //	       key range uint32, uint32   first and last key position, inclusive
 //	       first uvarint              the first offset, 0 to 2^63-2
 //	       span uvarint               last offset - first offset
 //	value: version int16 = 0
 //	       topic id 16 bytes
-//	       era uvarint                0 to 2^63-1
 //
 // There is one encoding of each record and nothing may follow it: everything else is damaged. With a group and a topic of 15
 // letters each a record is about 70 bytes.

@@ -16,6 +16,7 @@ func AppendKey(dst []byte, r *Record) []byte {
 	dst = appendName(dst, r.Topic)
 	dst = binary.AppendUvarint(dst, uint64(r.Partition))
 	dst = binary.AppendUvarint(dst, uint64(r.Base))
+	dst = binary.AppendUvarint(dst, uint64(r.Era))
 	dst = binary.BigEndian.AppendUint32(dst, r.Fact.Keys.First)
 	dst = binary.BigEndian.AppendUint32(dst, r.Fact.Keys.Last)
 	dst = binary.AppendUvarint(dst, uint64(r.Fact.First))
@@ -25,8 +26,7 @@ func AppendKey(dst []byte, r *Record) []byte {
 // AppendValue appends the value of a record that passes Check and is no deletion: a deletion's value is null.
 func AppendValue(dst []byte, r *Record) []byte {
 	dst = binary.BigEndian.AppendUint16(dst, valueVersion)
-	dst = append(dst, r.TopicID[:]...)
-	return binary.AppendUvarint(dst, uint64(r.Era))
+	return append(dst, r.TopicID[:]...)
 }
 
 func appendName(dst []byte, s string) []byte {

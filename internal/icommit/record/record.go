@@ -19,8 +19,8 @@ type Record struct {
 	// axis, on which every base agrees.
 	Base    int32
 	Fact    Fact
+	Era     int64    // in which the fact counts, >= 0
 	TopicID [16]byte // of the source topic, zero where the cluster has no ids; zero in a deletion
-	Era     int64    // in which the fact counts, >= 0; 0 in a deletion
 	Delete  bool
 }
 

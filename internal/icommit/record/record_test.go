@@ -35,8 +35,8 @@ func TestGoldenBytes(t *testing.T) {
 		Fact:    Fact{Keys: keyrange.Range{First: 0x40000000, Last: 0x7fffffff}, First: 45, Last: 174},
 		TopicID: [16]byte{0: 0xa1, 15: 0xb2}, Era: 129,
 	}
-	key := unhex(t, "0000 07 776f726b657273 06 6f7264657273 ac02 05 40000000 7fffffff 2d 8101")
-	value := unhex(t, "0000 a1000000000000000000000000 0000b2 8101")
+	key := unhex(t, "0000 07 776f726b657273 06 6f7264657273 ac02 05 8101 40000000 7fffffff 2d 8101")
+	value := unhex(t, "0000 a1000000000000000000000000 0000b2")
 	k, v := encode(&r)
 	if !bytes.Equal(k, key) || !bytes.Equal(v, value) {
 		t.Errorf("encoded %x %x", k, v)
@@ -45,7 +45,7 @@ func TestGoldenBytes(t *testing.T) {
 	if got, err := d.Decode(key, value); err != nil || got != r {
 		t.Errorf("decoded %+v, %v", got, err)
 	}
-	r.TopicID, r.Era, r.Delete = [16]byte{}, 0, true
+	r.TopicID, r.Delete = [16]byte{}, true
 	if got, err := d.Decode(key, nil); err != nil || got != r {
 		t.Errorf("decoded %+v, %v", got, err)
 	}
@@ -63,9 +63,9 @@ func records() *rapid.Generator[Record] {
 		}
 		r.Fact.First = rapid.Int64Range(0, math.MaxInt64-1).Draw(t, "first")
 		r.Fact.Last = rapid.Int64Range(r.Fact.First, math.MaxInt64-1).Draw(t, "last")
+		r.Era = rapid.Int64Min(0).Draw(t, "era")
 		if r.Delete = rapid.Bool().Draw(t, "delete"); !r.Delete {
 			copy(r.TopicID[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "topic id"))
-			r.Era = rapid.Int64Min(0).Draw(t, "era")
 		}
 		return r
 	})
@@ -91,14 +91,14 @@ func TestKeysTellFactsApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := records().Draw(t, "a"), records().Draw(t, "b")
 		if rapid.Bool().Draw(t, "same place") {
-			b.Group, b.Topic, b.Partition, b.Base = a.Group, a.Topic, a.Partition, a.Base
+			b.Group, b.Topic, b.Partition, b.Base, b.Era = a.Group, a.Topic, a.Partition, a.Base, a.Era
 		}
-		same := a.Group == b.Group && a.Topic == b.Topic && a.Partition == b.Partition && a.Base == b.Base && a.Fact == b.Fact
+		same := a.Group == b.Group && a.Topic == b.Topic && a.Partition == b.Partition && a.Base == b.Base && a.Era == b.Era && a.Fact == b.Fact
 		if bytes.Equal(AppendKey(nil, &a), AppendKey(nil, &b)) != same {
 			t.Fatalf("%+v %+v", a, b)
 		}
 		b = a
-		b.Era, b.TopicID[3] = a.Era/2, 7
+		b.TopicID[3] = 7
 		if !bytes.Equal(AppendKey(nil, &a), AppendKey(nil, &b)) {
 			t.Fatalf("%+v %+v", a, b)
 		}
@@ -114,8 +114,8 @@ func TestRecordsAreSmall(t *testing.T) {
 }
 
 func TestDecodeRefuses(t *testing.T) {
-	const key = "0000 01 67 01 74 00 04 00000000 ffffffff 05 00"
-	const value = "0000 00000000000000000000000000000000 00"
+	const key = "0000 01 67 01 74 00 04 00 00000000 ffffffff 05 00"
+	const value = "0000 00000000000000000000000000000000"
 	for name, c := range map[string]struct {
 		key, value string
 		err        error
@@ -128,22 +128,21 @@ func TestDecodeRefuses(t *testing.T) {
 		"later key version":         {"0001 01 67", value, ErrNewer},
 		"last later key version":    {"0063", value, ErrNewer},
 		"version of nobody":         {"0064", value, ErrForeign},
-		"key cut off":               {"0000 01 67 01 74 00 04 00000000 ffffffff 05", value, ErrDamaged},
+		"key cut off":               {"0000 01 67 01 74 00 04 00 00000000 ffffffff 05", value, ErrDamaged},
 		"key with more behind":      {key + "00", value, ErrDamaged},
 		"name longer than the key":  {"0000 ffffffff07 67", value, ErrDamaged},
-		"uvarint with spare byte":   {"0000 8100 67 01 74 00 04 00000000 ffffffff 05 00", value, ErrDamaged},
-		"partition too large":       {"0000 01 67 01 74 8080808008 04 00000000 ffffffff 05 00", value, ErrDamaged},
-		"base too large":            {"0000 01 67 01 74 00 8080808008 00000000 ffffffff 05 00", value, ErrDamaged},
-		"no base":                   {"0000 01 67 01 74 00 00 00000000 7fffffff 05 00", value, ErrDamaged},
-		"no base, whole axis":       {"0000 01 67 01 74 00 00 00000000 ffffffff 05 00", value, nil},
-		"key range backwards":       {"0000 01 67 01 74 00 04 00000002 00000001 05 00", value, ErrDamaged},
-		"first offset out of range": {"0000 01 67 01 74 00 04 00000000 ffffffff ffffffffffffffff7f 00", value, ErrDamaged},
-		"last offset out of range":  {"0000 01 67 01 74 00 04 00000000 ffffffff feffffffffffffff7f 01", value, ErrDamaged},
+		"uvarint with spare byte":   {"0000 8100 67 01 74 00 04 00 00000000 ffffffff 05 00", value, ErrDamaged},
+		"partition too large":       {"0000 01 67 01 74 8080808008 04 00 00000000 ffffffff 05 00", value, ErrDamaged},
+		"base too large":            {"0000 01 67 01 74 00 8080808008 00 00000000 ffffffff 05 00", value, ErrDamaged},
+		"no base":                   {"0000 01 67 01 74 00 00 00 00000000 7fffffff 05 00", value, ErrDamaged},
+		"no base, whole axis":       {"0000 01 67 01 74 00 00 00 00000000 ffffffff 05 00", value, nil},
+		"key range backwards":       {"0000 01 67 01 74 00 04 00 00000002 00000001 05 00", value, ErrDamaged},
+		"first offset out of range": {"0000 01 67 01 74 00 04 00 00000000 ffffffff ffffffffffffffff7f 00", value, ErrDamaged},
+		"last offset out of range":  {"0000 01 67 01 74 00 04 00 00000000 ffffffff feffffffffffffff7f 01", value, ErrDamaged},
 		"empty value":               {key, "-", ErrDamaged},
 		"value cut off":             {key, "0000 0000000000000000000000000000", ErrDamaged},
-		"value without era":         {key, "0000 00000000000000000000000000000000", ErrDamaged},
 		"value with more behind":    {key, value + "00", ErrDamaged},
-		"era too large":             {key, "0000 00000000000000000000000000000000 80808080808080808001", ErrDamaged},
+		"era too large":             {"0000 01 67 01 74 00 04 80808080808080808001 00000000 ffffffff 05 00", value, ErrDamaged},
 		"later value version":       {key, "0001", ErrNewer},
 		"value version of nobody":   {key, "fff0", ErrDamaged},
 	} {
