@@ -357,7 +357,9 @@ func TestInProcessBrokerDies(t *testing.T) {
 // Whoever dials a broker that does not answer may give up, and Shutdown does.
 func TestInProcessDialEndsWithItsContext(t *testing.T) {
 	cert, pool := certificate(t)
-	w := inProcess(t, func(c *Config) { c.Upstream.TLS = &tls.Config{RootCAs: pool} }, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{cert}}))
+	w := inProcess(t, func(c *Config) {
+		c.Upstream.TLS, c.Upstream.DialTimeout = &tls.Config{RootCAs: pool}, time.Hour
+	}, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{cert}}))
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // the handshake never comes
 	if err != nil {
 		t.Fatal(err)
@@ -366,7 +368,7 @@ func TestInProcessDialEndsWithItsContext(t *testing.T) {
 	w.gw.cluster.NoteBroker(9, "127.0.0.1", int32(silent.Addr().(*net.TCPAddr).Port))
 	ctx, cancel := context.WithCancel(t.Context())
 	dial := func() chan error {
-		failed := make(chan error)
+		failed := make(chan error, 1)
 		go func() { _, err := w.gw.Dial(ctx, "tcp", "9.tandem.invalid:9092"); failed <- err }()
 		reached, err := silent.Accept()
 		if err != nil {
@@ -385,8 +387,13 @@ func TestInProcessDialEndsWithItsContext(t *testing.T) {
 	if err := w.gw.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := <-failed; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("a dial while the gateway is shut down: %v", err)
+	select {
+	case err := <-failed:
+		if !errors.Is(err, net.ErrClosed) {
+			t.Errorf("a dial while the gateway is shut down: %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("a dial outlives its gateway")
 	}
 }
 
@@ -429,9 +436,11 @@ func TestWithoutViewsNoRightsToTheirTopic(t *testing.T) {
 	}
 	defer func() { _ = gw.Shutdown(context.Background()) }()
 	w := &world{t: t, gw: gw, log: log, inProcess: true}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
 	sasl := kgo.SASL(plain.Auth{User: "app", Pass: "a"}.AsMechanism())
 	c := w.client(sasl, kgo.ConsumerGroup("g"), kgo.ConsumeTopics("orders.view2"))
-	if err := c.ProduceSync(t.Context(), record("orders.view2", "v")).FirstErr(); err != nil {
+	if err := c.ProduceSync(ctx, record("orders.view2", "v")).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
 	if got := consume(t, c, 1); got["v"] != 1 {
@@ -448,16 +457,16 @@ func TestWithoutViewsNoRightsToTheirTopic(t *testing.T) {
 	}
 	rt.Partitions = append(rt.Partitions, rp)
 	req.Topics = append(req.Topics, rt)
-	resp, err := req.RequestWith(t.Context(), w.client(sasl, kgo.MaxVersions(versions(kmsg.OffsetCommit, 9))))
+	resp, err := req.RequestWith(ctx, w.client(sasl, kgo.MaxVersions(versions(kmsg.OffsetCommit, 9))))
 	if err != nil || resp.Topics[0].Partitions[0].ErrorCode != 0 {
 		t.Errorf("an individual commit: %+v, %v\n%s", resp, err, log.String())
 	}
 	// With views on, the same user cannot start.
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
+	short, end := context.WithTimeout(ctx, 5*time.Second)
+	defer end()
 	without.Store(false)
 	cfg.NoViews = false
-	if g, err := StartInProcess(ctx, cfg); err == nil || !strings.Contains(err.Error(), upstream.DefinitionsTopic) {
+	if g, err := StartInProcess(short, cfg); err == nil || !strings.Contains(err.Error(), upstream.DefinitionsTopic) {
 		t.Errorf("with views: %v", err)
 		if g != nil {
 			_ = g.Shutdown(ctx)
@@ -483,8 +492,50 @@ func TestInProcessConfig(t *testing.T) {
 	}
 }
 
-// Shutting down leaves nothing behind, whoever dials meanwhile, and answers what
-// is under way.
+// Clients that come while the gateway goes are served to their end, or refused.
+func TestInProcessDialsWhileShuttingDown(t *testing.T) {
+	fake, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fake.Close()
+	for range 50 {
+		gw, err := StartInProcess(t.Context(), Config{Upstream: upstream.Config{Bootstrap: fake.ListenAddrs()}, NoViews: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		served := make(chan struct{}, 4)
+		var wg sync.WaitGroup
+		for range cap(served) {
+			wg.Go(func() {
+				for {
+					c, err := gw.Dial(t.Context(), "tcp", gw.Seed()[0])
+					if err != nil {
+						if !errors.Is(err, net.ErrClosed) {
+							t.Errorf("dialling meanwhile: %v", err)
+						}
+						return
+					}
+					_ = c.Close()
+					select {
+					case served <- struct{}{}:
+					default:
+					}
+				}
+			})
+		}
+		<-served
+		if err := gw.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		wg.Wait()
+		if n := len(gw.conns); n > 0 {
+			t.Errorf("%d connections outlive the gateway", n)
+		}
+	}
+}
+
+// Shutting down leaves nothing behind, and answers what is under way.
 func TestInProcessShutdown(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	fake, err := kfake.NewCluster(kfake.NumBrokers(2), kfake.SeedTopics(1, "orders"))
@@ -511,30 +562,9 @@ func TestInProcessShutdown(t *testing.T) {
 	long.MaxWaitMillis, long.MinBytes = 300, 1
 	poll.send(long)
 	client.Close()
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				c, err := gw.Dial(t.Context(), "tcp", gw.Seed()[0])
-				if err == nil {
-					_ = c.Close()
-				} else if !errors.Is(err, net.ErrClosed) {
-					t.Errorf("dialling meanwhile: %v", err)
-				}
-			}
-		})
-	}
 	if err := gw.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
-	close(stop)
-	wg.Wait()
 	poll.content() // was under way
 	idle.closed()
 	fake.Close() // its connections too have goroutines
