@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -39,6 +40,19 @@ func inProcess(t *testing.T, change func(*Config), opts ...kfake.Opt) *world {
 	}, true, append([]kfake.Opt{kfake.NumBrokers(3)}, opts...)...)
 }
 
+// inProcessAny is inProcess in front of the cluster of anyWorld.
+func inProcessAny(t *testing.T, change func(*Config)) *world {
+	t.Helper()
+	return inProcess(t, func(c *Config) {
+		if bootstrap := os.Getenv("TANDEM_TEST_KAFKA"); bootstrap != "" {
+			c.Upstream.Bootstrap = []string{bootstrap}
+		}
+		if change != nil {
+			change(c)
+		}
+	})
+}
+
 // consume polls until n records are there, commits them and returns how often
 // each value came.
 func consume(t *testing.T, c *kgo.Client, n int) map[string]int {
@@ -60,7 +74,7 @@ func consume(t *testing.T, c *kgo.Client, n int) map[string]int {
 }
 
 func TestInProcessClientsDoWhatOthersDo(t *testing.T) {
-	w := inProcess(t, nil)
+	w := inProcessAny(t, nil)
 	topic, group := w.names(t)
 	w.topic(topic, 6)
 	w.produce(topic, 300)
@@ -107,7 +121,7 @@ func TestInProcessClientsDoWhatOthersDo(t *testing.T) {
 }
 
 func TestInProcessIndividualCommitsAndKeyRanges(t *testing.T) {
-	w := inProcess(t, nil)
+	w := inProcessAny(t, nil)
 	topic, group := w.names(t)
 	w.topic(topic, 1)
 	w.produce(topic, 100)
@@ -134,7 +148,7 @@ func TestInProcessIndividualCommitsAndKeyRanges(t *testing.T) {
 
 // With views on, a gateway in the process serves them.
 func TestInProcessViews(t *testing.T) {
-	w := inProcess(t, func(c *Config) { c.NoViews, c.AutoCreate = false, true })
+	w := inProcessAny(t, func(c *Config) { c.NoViews, c.AutoCreate = false, true })
 	topic, group := w.names(t)
 	w.topic(topic, 2)
 	w.produce(topic, 100)
