@@ -1,0 +1,154 @@
+package fetcher
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tandem-kafka/tandem/client/internal/gatewaytest"
+	"github.com/tandem-kafka/tandem/keyrange"
+)
+
+// Who is added or resumed while a request waits at the broker does not wait for its end; then all wait in one request.
+func TestLongPollsHoldUpNobody(t *testing.T) {
+	for name, of := range map[string]Stream{"whole": {Topic: "orders"}, "key ranges": {Topic: "orders", Keys: keyrange.Set{{First: 0, Last: 1<<32 - 2}}}} {
+		t.Run(name, func(t *testing.T) {
+			w := gatewaytest.Start(t, nil)
+			w.Topic("idle", 1)
+			w.Topic("orders", 3)
+			for w.Fake.LeaderFor("idle", 0) != w.Fake.LeaderFor("orders", 0) {
+				if err := w.Fake.MoveTopicPartition("idle", 0, w.Fake.LeaderFor("orders", 0)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for p := range int32(3) {
+				if err := w.Fake.MoveTopicPartition("orders", p, w.Fake.LeaderFor("idle", 0)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			produce := func(p int32) {
+				w.ProduceRecords([]*kgo.Record{{Topic: "orders", Partition: p, Key: []byte("k")}}, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+			}
+			const wait = 5 * time.Second
+			f := fetching(t, w.Client, func(c *Config) { c.MaxWait = wait })
+			begun := time.Now()
+			add(t, f, Stream{Topic: "idle", Keys: of.Keys})
+			until(t, "the long poll", func() bool { return f.Stats().Requests == 1 })
+			quick := func(what string, p int32) {
+				t.Helper()
+				start := time.Now()
+				if b := next(t, f); b.Partition != p || len(b.Records) != 1 {
+					t.Fatalf("%s: %+v", what, b)
+				}
+				if d := time.Since(start); d > time.Second {
+					t.Errorf("%s took %v", what, d)
+				}
+			}
+			produce(0)
+			tokens := add(t, f, of)
+			quick("a stream that is added", 0)
+			for p := int32(1); p < 3; p++ { // others, during short polls of the second connection
+				of.Partition = p
+				produce(p)
+				tokens = append(tokens, add(t, f, of)...)
+				quick("a stream that is added later", p)
+			}
+			f.Pause(tokens...)
+			for p := range int32(3) {
+				produce(p)
+			}
+			nothing(t, f, 2*shortWait) // or it was fetched before
+			for p := range int32(3) {
+				f.Resume(tokens[p])
+				quick("a stream that is resumed", p)
+			}
+			for p := range int32(3) { // and those that wait in short polls are served as well as others
+				produce(p)
+				quick("a record at the end", p)
+			}
+			if d := time.Since(begun); d > wait {
+				t.Skipf("the machine is too slow to say more: %v", d)
+			}
+			n := fetches(w)
+			until(t, "the end of the long poll", func() bool { return time.Since(begun) > wait+time.Second })
+			if len(of.Keys) > 0 {
+				return // their requests do not reach the cluster
+			}
+			before := n.Load()
+			nothing(t, f, time.Second)
+			if more := n.Load() - before; more > 2 {
+				t.Errorf("%d requests in a second at rest", more)
+			}
+		})
+	}
+}
+
+// One client alone polls shortly while somebody may come.
+func TestOneConnection(t *testing.T) {
+	w := gatewaytest.Start(t, nil)
+	w.Topic("idle", 1)
+	w.Topic("orders", 1)
+	f := fetching(t, w.Client, func(c *Config) { c.Second = nil; c.MaxWait = 30 * time.Second })
+	tokens := add(t, f, Stream{Topic: "orders", Keys: thirds[0], Base: 1}, Stream{Topic: "orders", Keys: thirds[1], Base: 1}, Stream{Topic: "idle"})
+	until(t, "the long poll", func() bool { return f.Stats().Requests > 0 })
+	f.Pause(tokens[0])
+	w.Produce("orders", 30)
+	for got := int64(0); got < 30; {
+		if b := next(t, f); b.Token == tokens[1] {
+			got = b.Next
+		}
+	}
+	start := time.Now()
+	f.Resume(tokens[0])
+	for got := int64(0); got < 30; {
+		if b := next(t, f); b.Token == tokens[0] {
+			got = b.Next
+		}
+	}
+	if d := time.Since(start); d > time.Second {
+		t.Errorf("a stream that is resumed took %v", d)
+	}
+}
+
+// A record at the end of the log is there at once, also while others are given in bulk.
+func TestLatencyBesideBulk(t *testing.T) {
+	w := gatewaytest.Start(t, nil)
+	w.Topic("bulk", 1)
+	w.Topic("tail", 1)
+	if err := w.Fake.MoveTopicPartition("tail", 0, w.Fake.LeaderFor("bulk", 0)); err != nil {
+		t.Fatal(err)
+	}
+	value := make([]byte, 10_000)
+	var records []*kgo.Record
+	for range 3000 {
+		records = append(records, &kgo.Record{Topic: "bulk", Value: value})
+	}
+	w.ProduceRecords(records)
+	f := fetching(t, w.Client, func(c *Config) { c.MaxWait = 10 * time.Second; c.PartitionMaxBytes = 100_000 })
+	add(t, f, Stream{Topic: "bulk"}, Stream{Topic: "tail"})
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	bulk, sent, slowest := 0, time.Time{}, time.Duration(0)
+	for tail := 0; tail < 10 || bulk < 3000; {
+		if sent.IsZero() && tail < 10 {
+			sent = time.Now()
+			go w.ProduceRecords([]*kgo.Record{{Topic: "tail"}})
+		}
+		b, err := f.Next(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.Topic == "bulk" {
+			bulk += len(b.Records)
+			continue
+		}
+		slowest = max(slowest, time.Since(sent))
+		sent = time.Time{}
+		tail += len(b.Records)
+	}
+	if slowest > time.Second {
+		t.Errorf("the slowest record took %v", slowest)
+	}
+}
