@@ -30,7 +30,7 @@ func (m *Machine[R]) Revoke(tp TP, keys keyrange.Set, deadline, now int64) int64
 		if h.stage == leaving {
 			h.deadline = min(h.deadline, deadline)
 		} else {
-			h.stage, h.deadline = leaving, deadline
+			h.stage, h.deadline, h.tries = leaving, deadline, 0
 			m.draining = append(m.draining, h)
 			m.drop(h, now)
 		}

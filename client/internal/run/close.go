@@ -20,6 +20,8 @@ func (r *Runner[R]) Close(ctx context.Context, limit time.Duration) ([]executor.
 		return nil, ErrClosed
 	}
 	now := r.now()
+	r.ending = true
+	r.signal()
 	r.recallAll(now, now)
 	var wait []chan executor.Released
 	for _, id := range r.m.Close(now+int64(limit), now) {

@@ -15,7 +15,9 @@ type Config[R any] struct {
 	Describe func(R) executor.Meta
 	// Keep returns a copy of a record that shares no memory with others.
 	Keep func(R) R
-	// Handle handles a record. The task is valid until it returns. Required.
+	// Pull: records are handed out by Runner.Pull, and not to handlers. Order must be executor.Unordered.
+	Pull bool
+	// Handle handles a record. The task is valid until it returns. Required without Pull.
 	Handle func(ctx context.Context, t *executor.Task[R]) executor.Result
 	// DeadLetter writes a dead letter: when it succeeds, the record is done. Required if Last is executor.DeadLetter and
 	// attempts may end.
@@ -42,8 +44,10 @@ var errGoexit = errors.New("the handler ended its goroutine")
 
 func (c *Config[R]) validate() error {
 	switch {
-	case c.Describe == nil || c.Handle == nil || c.Commit == nil:
+	case c.Describe == nil || c.Handle == nil && !c.Pull || c.Commit == nil:
 		return errors.New("run: Describe, Handle and Commit are required")
+	case c.Pull && c.Order != executor.Unordered:
+		return errors.New("run: Pull knows no order")
 	case c.Last == executor.DeadLetter && c.DeadLetter == nil:
 		return errors.New("run: DeadLetter is required with executor.DeadLetter")
 	case c.MaxShed > 0 && c.Reread == nil:

@@ -29,7 +29,10 @@ type Runner[R any] struct {
 	runTime time.Duration
 	armed   int64 // when the driver wakes by itself; 0: it does not
 	closing bool
+	ending  bool
 	waiting map[int64]chan executor.Released // by id of the revocation
+	pulled  map[executor.TP]map[int64]*executor.Task[R]
+	there   chan struct{} // holds an element when Pull has something to look at
 
 	kick    chan struct{}
 	working sync.WaitGroup // workers
@@ -46,7 +49,8 @@ func Start[R any](ctx context.Context, cfg Config[R]) (*Runner[R], error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Runner[R]{cfg: cfg, m: m, kick: make(chan struct{}, 1), waiting: map[int64]chan executor.Released{}, runTime: batchTime}
+	r := &Runner[R]{cfg: cfg, m: m, kick: make(chan struct{}, 1), waiting: map[int64]chan executor.Released{}, runTime: batchTime,
+		pulled: map[executor.TP]map[int64]*executor.Task[R]{}, there: make(chan struct{}, 1)}
 	r.values = context.WithoutCancel(ctx)
 	r.ctx, r.stop = context.WithCancel(r.values)
 	r.began = time.Now()
@@ -61,7 +65,12 @@ func (r *Runner[R]) now() int64 { return r.wall + int64(time.Since(r.began)) }
 
 // leave unlocks mu, and makes sure that the driver does what came up.
 func (r *Runner[R]) leave(now int64) {
-	for _, t := range r.m.Cancelled() {
+	cancelled := r.m.Cancelled()
+	if r.cfg.Pull {
+		r.takeBack(cancelled, now)
+		cancelled = nil
+	}
+	for _, t := range cancelled {
 		if c, ok := t.Host.(*taskContext[R]); ok {
 			c.cancel()
 		}

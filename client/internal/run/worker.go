@@ -161,6 +161,10 @@ func (r *Runner[R]) wakeOne() {
 	if r.m.Ready() == 0 || r.closing {
 		return
 	}
+	if r.cfg.Pull {
+		r.signal()
+		return
+	}
 	if n := len(r.idle); n > 0 {
 		w := r.idle[n-1]
 		r.idle = r.idle[:n-1]

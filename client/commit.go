@@ -1,0 +1,93 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/tandem-kafka/tandem/client/internal/commits"
+	"github.com/tandem-kafka/tandem/client/internal/executor"
+)
+
+const (
+	commitTimeout = 5 * time.Second       // of a commit, with what is tried again
+	rejoinPause   = 20 * time.Millisecond // before a commit that came in the middle of a rebalance is tried again
+)
+
+// commit commits what is done.
+func (s *session) commit(ctx context.Context, list []executor.Commit) []error {
+	if s.commits == nil {
+		return nil
+	}
+	entries := make([]commits.Entry, len(list))
+	ranges := 0
+	s.mu.Lock()
+	for i, c := range list {
+		e := commits.Entry{Partition: commits.Partition{Topic: c.TP.Topic, Partition: c.TP.Partition, Keys: c.Keys, Plain: !s.individual()}, Watermark: c.Watermark}
+		if p := s.parts[c.TP]; p != nil {
+			e.Base = p.base
+		}
+		if !e.Plain {
+			e.Ranges = c.Ranges
+		}
+		ranges += len(e.Ranges)
+		entries[i] = e
+	}
+	s.mu.Unlock()
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
+	defer cancel()
+	lost := s.losses.Load()
+	errs := s.commits.CommitUntil(ctx, s.member(), entries)
+	for between(errs) && pause(ctx, rejoinPause) && s.losses.Load() == lost {
+		errs = s.commits.CommitUntil(ctx, s.member(), entries)
+	}
+	errs = s.keepAttempts(ctx, list, errs)
+	var first error
+	for i, err := range errs {
+		if err == nil {
+			continue
+		}
+		if first == nil {
+			first = err
+		}
+		s.commitFailed(list[i].TP, err)
+	}
+	if f := s.cfg.hook.Committed; f != nil {
+		f(len(list), ranges, time.Since(began), first)
+	}
+	return errs
+}
+
+// between reports whether the member is between two generations, which passes: a cooperative member goes on meanwhile, and may
+// commit what it keeps in the next one. If it is in none any more it will be told so.
+func between(errs []error) bool {
+	for _, err := range errs {
+		if errors.Is(err, kerr.RebalanceInProgress) || errors.Is(err, kerr.IllegalGeneration) {
+			return true
+		}
+	}
+	return false
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+func (s *session) commitFailed(tp executor.TP, err error) {
+	switch commits.Classify(err) {
+	case commits.Fatal:
+		s.log.Error("what is done cannot be committed; it is tried again, and done again after a restart", "topic", tp.Topic, "partition", tp.Partition, "error", err)
+	case commits.Fenced:
+		s.log.Info("a commit was refused: the member's generation is over", "topic", tp.Topic, "partition", tp.Partition, "error", err)
+	default:
+		s.log.Warn("a commit failed; it is tried again", "topic", tp.Topic, "partition", tp.Partition, "error", err)
+	}
+}

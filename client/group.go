@@ -1,0 +1,195 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tandem-kafka/tandem/client/internal/assignor"
+	"github.com/tandem-kafka/tandem/client/internal/balancer"
+	"github.com/tandem-kafka/tandem/client/internal/commits"
+	"github.com/tandem-kafka/tandem/client/internal/executor"
+	"github.com/tandem-kafka/tandem/keyrange"
+)
+
+// join joins the group, or takes what Assign says.
+func (s *session) join(ctx context.Context, guard *commits.Guard, opts []kgo.Opt) error {
+	var err error
+	if s.cfg.standalone() {
+		if s.cfg.group != "" {
+			if s.group, err = kgo.NewClient(opts...); err != nil {
+				return fmt.Errorf("client: %w", err)
+			}
+			s.commits = commits.New(s.group, guard, s.cfg.group)
+		}
+		return s.gain(ctx, s.cfg.parts())
+	}
+	s.balancer, err = balancer.New(balancer.Config{
+		Share: s.cfg.share && s.features.IndividualCommit && s.features.KeyRangeFetch, Cooperative: s.cfg.cooperative, Sharing: s.sharing,
+		Revoked: s.onRevoked, Assigned: s.onAssigned, Lost: s.onLost, Log: s.log,
+	})
+	if err != nil {
+		return fmt.Errorf("client: %w", err)
+	}
+	opts = append(opts, kgo.ConsumerGroup(s.cfg.group), kgo.ConsumeTopics(s.cfg.topics...), kgo.DisableAutoCommit())
+	opts = append(opts, s.balancer.Opts()...)
+	// Its callbacks may come before NewClient returns.
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.group, err = kgo.NewClient(opts...); err != nil {
+		return fmt.Errorf("client: %w", err)
+	}
+	s.group.PauseFetchTopics(s.cfg.topics...) // the fetcher reads, it is in the group only
+	s.commits = commits.New(s.group, guard, s.cfg.group)
+	s.work.Go(s.watchGroup)
+	return nil
+}
+
+// joined waits until join has made the clients that callbacks need.
+func (s *session) joined() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+}
+
+// member is who commits.
+func (s *session) member() commits.Member {
+	if s.cfg.standalone() {
+		return commits.NoMember
+	}
+	id, generation := s.group.GroupMetadata()
+	m := commits.Member{ID: id, Generation: generation}
+	if v := s.group.OptValues(kgo.InstanceID); len(v) == 2 && v[1] == true {
+		if name, ok := v[0].(string); ok {
+			m.InstanceID = &name
+		}
+	}
+	return m
+}
+
+// watchGroup looks for errors of the member: kgo gives them to who polls, and there is nothing else to poll.
+func (s *session) watchGroup() {
+	for s.ctx.Err() == nil {
+		fetches := s.group.PollFetches(s.ctx)
+		if fetches.IsClientClosed() {
+			return
+		}
+		fetches.EachError(func(topic string, partition int32, err error) {
+			var session *kgo.ErrGroupSession
+			if s.ctx.Err() != nil || !errors.As(err, &session) {
+				return
+			}
+			if refused(err) {
+				s.fail(fmt.Errorf("client: group %s: %w", s.cfg.group, err))
+				return
+			}
+			s.log.Warn("the member fell out of its group, and joins again", "error", err)
+		})
+	}
+}
+
+// refused reports whether the coordinator does not want this member, whatever it does.
+func refused(err error) bool {
+	for _, e := range []error{kerr.GroupAuthorizationFailed, kerr.InconsistentGroupProtocol, kerr.FencedInstanceID, kerr.InvalidGroupID, kerr.InvalidSessionTimeout,
+		kerr.GroupMaxSizeReached, kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.SaslAuthenticationFailed} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *session) onAssigned(ctx context.Context, _ *kgo.Client, ranges assignor.Ranges) {
+	s.joined()
+	if err := s.gain(ctx, ranges); err != nil {
+		if ctx.Err() == nil {
+			s.fail(err)
+		}
+		return
+	}
+	if s.cfg.onAssigned != nil {
+		s.cfg.onAssigned(ctx, public(ranges))
+	}
+}
+
+func (s *session) onRevoked(ctx context.Context, _ *kgo.Client, ranges assignor.Ranges) {
+	s.joined()
+	var work sync.WaitGroup
+	s.eachPart(ranges, func(tp executor.TP, keys keyrange.Set) {
+		work.Go(func() { s.giveUp(ctx, tp, keys) })
+	})
+	work.Wait()
+	if s.cfg.onRevoked != nil {
+		s.cfg.onRevoked(ctx, public(ranges))
+	}
+}
+
+func (s *session) onLost(ctx context.Context, _ *kgo.Client, ranges assignor.Ranges) {
+	s.joined()
+	s.losses.Add(1)
+	s.log.Warn("key ranges are lost: the coordinator took this member for dead", "ranges", ranges)
+	s.eachPart(ranges, func(tp executor.TP, keys keyrange.Set) {
+		s.stopReset(tp, keys)
+		s.runner.Lost(tp, keys)
+		s.settle(tp)
+	})
+	if s.cfg.onLost != nil {
+		s.cfg.onLost(ctx, public(ranges))
+	}
+}
+
+// public are key ranges as users see them.
+func public(ranges assignor.Ranges) Ranges {
+	out := Ranges{}
+	for topic, partitions := range ranges {
+		out[topic] = make(map[int32]keyrange.Set, len(partitions))
+		for p, part := range partitions {
+			out[topic][p] = part.Set()
+		}
+	}
+	return out
+}
+
+// parts are what Assign names.
+func (c *config) parts() assignor.Ranges {
+	out := assignor.Ranges{}
+	for topic, partitions := range c.assign {
+		for p, keys := range partitions {
+			if len(keys) == 0 {
+				keys = keyrange.Set{keyrange.Full}
+			}
+			out.Put(topic, p, keys, 0)
+		}
+	}
+	return out
+}
+
+func (s *session) eachPart(ranges assignor.Ranges, f func(tp executor.TP, keys keyrange.Set)) {
+	for topic, partitions := range ranges {
+		for p := range partitions {
+			f(tpOf(topic, p), ranges.Set(topic, p))
+		}
+	}
+}
+
+// giveUp ends the work on key ranges, and commits what is done.
+func (s *session) giveUp(ctx context.Context, tp executor.TP, keys keyrange.Set) {
+	s.stopReset(tp, keys)
+	rel, err := s.runner.Revoke(ctx, tp, keys, s.drain())
+	s.settle(tp)
+	switch {
+	case err != nil:
+		s.log.Warn("giving up key ranges was cut short", "topic", tp.Topic, "partition", tp.Partition, "keys", keys, "error", err)
+	case len(rel.Running) > 0 && s.handler == nil:
+		s.log.Info("polled records were not committed in time; they are done again by others", "topic", tp.Topic, "partition", tp.Partition,
+			"records", len(rel.Running), "first", rel.Running[0].Offset)
+	case len(rel.Running) > 0:
+		s.log.Warn("handlers took longer than the drain timeout; their records are done again by others", "topic", tp.Topic, "partition", tp.Partition,
+			"handlers", len(rel.Running), "first", rel.Running[0].Offset, "timeout", s.cfg.drain)
+	case rel.Uncommitted:
+		s.log.Warn("what was done could not be committed; it is done again by others", "topic", tp.Topic, "partition", tp.Partition)
+	}
+}

@@ -1,0 +1,179 @@
+package client
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tandem-kafka/tandem/keyrange"
+)
+
+// Option is a setting of a Client.
+type Option func(*config)
+
+// Ranges are key ranges by topic and partition. An empty set stands for the whole partition.
+type Ranges = map[string]map[int32]keyrange.Set
+
+// Bootstrap sets one or more HOST:PORT to begin with: of Tandem gateways, or with InProcess of the cluster's brokers. Required.
+func Bootstrap(addresses ...string) Option {
+	return func(c *config) { c.bootstrap = addresses }
+}
+
+// Group sets the consumer group: its members share the work, and it keeps what is done. Required but for Assign, where a group
+// only keeps what is done, and without one nothing is kept.
+func Group(name string) Option { return func(c *config) { c.group = name } }
+
+// Topics sets the topics that the group's member subscribes to. Names only, no patterns. Required but for Assign.
+func Topics(names ...string) Option { return func(c *config) { c.topics = names } }
+
+// Assign gives the client these partitions, or key ranges of them, in place of a share of a group's: standalone mode. Whoever
+// assigns sees to it that no two processes have a key range in common. Key positions are for the topic's partition count at the start.
+func Assign(ranges Ranges) Option { return func(c *config) { c.assign = ranges } }
+
+// ShareByKey opts in to key ranges: where a group has more members that opted in than a topic has partitions, several of them share a
+// partition, each with keys of its own. Without it the member gets whole partitions. It needs a gateway that allows individual commits and key-range fetch, or InProcess; with a gateway
+// that has one of them off, or for a topic that does not allow it, the group gets whole partitions, and the log says so.
+func ShareByKey() Option { return func(c *config) { c.share = true } }
+
+// Cooperative lets the member go on through a rebalance with what it keeps. Without it a member finishes what it has begun
+// before each rebalance, and begins again after it.
+func Cooperative() Option { return func(c *config) { c.cooperative = true } }
+
+// InProcess carries a Tandem gateway in this process, straight against any Kafka cluster: nothing has to be deployed, and Bootstrap
+// names the cluster's brokers. TLS and SASL of KgoOpts are used for it, too. It needs the rights to create (once), write and read the topic
+// __individual_commit_offsets. Without a gateway of its own host, each process reads whole partitions from the brokers: N processes that share a partition read it N times.
+//
+// Views of other gateways are empty topics to it: a group that reads views must not use it.
+func InProcess(opts ...InProcessOption) Option {
+	return func(c *config) {
+		c.inProcess = &inProcess{}
+		for _, o := range opts {
+			o(c.inProcess)
+		}
+	}
+}
+
+// InProcessOption is a setting of the gateway in the process.
+type InProcessOption func(*inProcess)
+
+// CacheBytes bounds the memory, in bytes, that the gateway keeps read records in: max.bytes.key.range.hashing. Default 128 MiB.
+func CacheBytes(n int64) InProcessOption { return func(p *inProcess) { p.cacheBytes = n } }
+
+// Concurrency sets how many handlers run at once, >= 1. Default 16.
+func Concurrency(n int) Option { return func(c *config) { c.concurrency = n } }
+
+// Ordering says which records may not run at once and have to run in the order of their offsets.
+type Ordering uint8
+
+// The orders.
+const (
+	ByKey       Ordering = iota // those of one key. Records without a key have no order
+	ByPartition                 // those of one partition
+	NoOrder                     // none
+)
+
+// Order sets which records wait for each other. Default ByKey.
+func Order(o Ordering) Option { return func(c *config) { c.order = o } }
+
+// Backoff is how long a failed record waits for its next attempt: First after the first attempt, twice as long after each further
+// one, Max at most; then up to Jitter percent (0 to 100) less. Zero values: 100 ms, 30 s, none.
+type Backoff struct {
+	First, Max time.Duration
+	Jitter     int
+}
+
+// Retry sets how long a failed record waits and after how many attempts it is given up; 0: never. While a record waits, only the records behind it of the
+// same key wait with it. Default: Backoff{}, and 10 attempts if DeadLetter, StopOnFailure or Skip says what comes then, else no limit.
+func Retry(b Backoff, attempts int) Option {
+	return func(c *config) { c.backoff, c.attempts = b, attempts }
+}
+
+// DeadLetter writes a record that is given up to a topic, which has to exist, and then it is done. The dead letter has the key, value and headers of the record, and
+// headers tandem.dlq.topic, .partition, .offset, .timestamp (milliseconds since the epoch), .group, .attempts and .error, all as text. It is
+// written with acks=all; while that fails it is tried again, and the record's key waits.
+func DeadLetter(topic string) Option { return outcomeIs(onDeadLetter, topic) }
+
+// StopOnFailure ends Run with a *StoppedError when a record is given up. It is what happens where nothing is said.
+func StopOnFailure() Option { return outcomeIs(onStop, "") }
+
+// Skip counts a record that is given up as done. The log names it.
+func Skip() Option { return outcomeIs(onSkip, "") }
+
+func outcomeIs(o outcome, topic string) Option {
+	return func(c *config) {
+		c.outcomes++
+		c.outcome, c.deadLetter = o, topic
+	}
+}
+
+// MaxRangesBeforeCommit sets how many offset ranges a partition's key ranges may collect before they are committed, 1 to 60,000. Default 1,000.
+func MaxRangesBeforeCommit(n int) Option { return func(c *config) { c.maxRanges = n } }
+
+// CommitInterval sets how long what is done may wait for its commit, > 0. After a crash what was done and not committed is done
+// again. Default 200 ms.
+func CommitInterval(d time.Duration) Option { return func(c *config) { c.commitInterval = d } }
+
+// Lease sets how long a handler may take before it is reported, each time again. It is not stopped. 0: never. Default 1 min. See Record.ExtendLease.
+func Lease(d time.Duration) Option { return func(c *config) { c.lease = d } }
+
+// MaxBuffered bounds the records in memory by number (>= 1) and by bytes of their keys, values and headers (>= 1). What is fetched and not
+// decoded yet takes up to the same bytes again. Default 16,384 records and 64 MiB.
+func MaxBuffered(records int, bytes int64) Option {
+	return func(c *config) { c.maxRecords, c.maxBytes = records, bytes }
+}
+
+// DrainTimeout sets how long handlers may go on when their key ranges are taken away, and on Close. Then their contexts are
+// cancelled, and their records are done again by whoever gets them. Others wait for it, so it has to be well below the group's rebalance timeout (1 min). Default 10 s.
+func DrainTimeout(d time.Duration) Option { return func(c *config) { c.drain = d } }
+
+// OnAssigned is called with the key ranges that the client gets, when it has begun with them. It must return soon, as OnRevoked and OnLost.
+func OnAssigned(f func(ctx context.Context, ranges Ranges)) Option {
+	return func(c *config) { c.onAssigned = f }
+}
+
+// OnRevoked is called with the key ranges that the client gives up, when their handlers have ended and what is done is committed. When it returns,
+// others may begin with them.
+func OnRevoked(f func(ctx context.Context, ranges Ranges)) Option {
+	return func(c *config) { c.onRevoked = f }
+}
+
+// OnLost is called with the key ranges that others may have already, since the client was taken for dead.
+func OnLost(f func(ctx context.Context, ranges Ranges)) Option {
+	return func(c *config) { c.onLost = f }
+}
+
+// IsolationLevel says what is read of transactions.
+type IsolationLevel uint8
+
+// The isolation levels.
+const (
+	ReadUncommitted IsolationLevel = iota
+	ReadCommitted
+)
+
+// Isolation sets what is read of transactions. Default ReadUncommitted, as Kafka's.
+func Isolation(level IsolationLevel) Option { return func(c *config) { c.isolation = level } }
+
+// Reset says where to begin where the group has committed nothing, and where to go on when an offset is out of range.
+type Reset uint8
+
+// The reset policies.
+const (
+	Earliest Reset = iota // at the log start
+	Latest                // at the end
+	NoReset               // nowhere: Run and Poll return an error
+)
+
+// ResetOffset sets where to begin. Default Earliest: a consumer of work is to miss nothing. Kafka's own default is Latest.
+func ResetOffset(r Reset) Option { return func(c *config) { c.reset = r } }
+
+// Logger sets the log. Default slog.Default().
+func Logger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
+
+// KgoOpts passes options on to the Kafka clients underneath: TLS (kgo.DialTLSConfig), SASL (kgo.SASL), client id, static membership (kgo.InstanceID), session
+// and rebalance timeouts, producer settings of dead letters. Bootstrap, group, topics, balancers, callbacks and offsets are this package's.
+func KgoOpts(opts ...kgo.Opt) Option {
+	return func(c *config) { c.kgo = append(c.kgo, opts...) }
+}

@@ -1,0 +1,233 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tandem-kafka/tandem/client/internal/attempts"
+	"github.com/tandem-kafka/tandem/client/internal/balancer"
+	"github.com/tandem-kafka/tandem/client/internal/commits"
+	"github.com/tandem-kafka/tandem/client/internal/executor"
+	"github.com/tandem-kafka/tandem/client/internal/fetcher"
+	"github.com/tandem-kafka/tandem/client/internal/run"
+	"github.com/tandem-kafka/tandem/internal/gateway"
+	"github.com/tandem-kafka/tandem/tandemmsg"
+)
+
+// session is a Client at work, from its start to its end.
+type session struct {
+	cfg     *config
+	log     *slog.Logger
+	handler Handler         // nil: records are polled
+	values  context.Context // what handlers' contexts have
+	ctx     context.Context // of the session's goroutines
+	cancel  context.CancelFunc
+	work    sync.WaitGroup
+	fatal   chan error // the first error that ends the session
+	up      atomic.Bool
+	started chan struct{} // closed once start was successful
+	closing atomic.Bool
+	losses  atomic.Int32 // how often key ranges were lost
+
+	gw       *gateway.Gateway // nil: there is none in this process
+	group    *kgo.Client      // the member's, and commits'; nil: no group
+	data     [2]*kgo.Client   // for fetches, dead letters and questions
+	balancer *balancer.Balancer
+	commits  *commits.Commits // nil: nothing is kept
+	attempts *attempts.Store  // nil: nothing is kept
+	fetcher  *fetcher.Fetcher
+	runner   *run.Runner[*kgo.Record]
+	features tandemmsg.Features
+
+	mu    sync.Mutex
+	parts map[executor.TP]*part
+}
+
+func newSession(ctx context.Context, cfg *config, handler Handler) *session {
+	s := &session{cfg: cfg, log: cfg.log, handler: handler, values: context.WithoutCancel(ctx), fatal: make(chan error, 1), started: make(chan struct{}), parts: map[executor.TP]*part{}}
+	s.ctx, s.cancel = context.WithCancel(s.values)
+	if cfg.group != "" {
+		s.log = s.log.With("group", cfg.group)
+	}
+	return s
+}
+
+// ready reports whether there is something to ask for what it holds.
+func (s *session) ready() bool { return s.up.Load() }
+
+// fail ends the session with an error, the first time.
+func (s *session) fail(err error) {
+	select {
+	case s.fatal <- err:
+	default:
+		s.log.Error("one more error that ends the client", "error", err)
+	}
+}
+
+// start begins to work. After an error end has to be called, too.
+func (s *session) start(ctx context.Context) error {
+	opts := append([]kgo.Opt{}, s.cfg.kgo...)
+	opts = append(opts, kgo.SeedBrokers(s.cfg.bootstrap...))
+	if s.cfg.inProcess != nil {
+		gw, reach, err := s.cfg.carry(ctx)
+		if err != nil {
+			return err
+		}
+		s.gw = gw
+		opts = append(opts, reach...)
+	}
+	var err error
+	for i := range s.data {
+		if s.data[i], err = kgo.NewClient(dataOpts(opts, i == stateClient)...); err != nil {
+			return fmt.Errorf("client: %w", err)
+		}
+	}
+	if s.features, err = s.findFeatures(ctx); err != nil {
+		return err
+	}
+	if err := s.check(); err != nil {
+		return err
+	}
+	if s.fetcher, err = fetcher.New(fetcher.Config{
+		Client: s.data[0], Second: s.data[1], ReadCommitted: s.cfg.isolation == ReadCommitted, Reset: fetcher.Reset(s.cfg.reset),
+		MaxBuffered: s.cfg.maxBytes, Log: s.log,
+	}); err != nil {
+		return err
+	}
+	if s.runner, err = run.Start(s.values, s.runConfig()); err != nil {
+		return err
+	}
+	if s.cfg.group != "" && s.handler != nil {
+		s.attempts = attempts.New(s.data[stateClient], s.fetcher, s.cfg.group, s.log)
+	}
+	s.up.Store(true)
+	s.work.Go(s.fetch)
+	guard := &commits.Guard{}
+	if s.cfg.group != "" {
+		if opts, err = guard.Opts(opts...); err != nil {
+			return fmt.Errorf("client: %w", err)
+		}
+		opts = append(opts, kgo.ConsumerGroup(""), kgo.ConsumeTopics())
+	}
+	return s.join(ctx, guard, opts)
+}
+
+// stateClient is the one of session.data that writes attempts; the other writes dead letters.
+const stateClient = 1
+
+// dataOpts are the options of a client that is in no group, whatever the user's options say of one.
+func dataOpts(opts []kgo.Opt, state bool) []kgo.Opt {
+	opts = append(append([]kgo.Opt{}, opts...), kgo.ConsumerGroup(""), kgo.ConsumeTopics(), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0))
+	if state {
+		opts = append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	}
+	return opts
+}
+
+// findFeatures asks what the brokers understand.
+func (s *session) findFeatures(ctx context.Context) (f tandemmsg.Features, err error) {
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		ask := kmsg.NewPtrApiVersionsRequest()
+		ask.ClientSoftwareName, ask.ClientSoftwareVersion = "tandem-client", "1"
+		resp, err := ask.RequestWith(ctx, s.data[0])
+		if err == nil {
+			err = kerr.ErrorForCode(resp.ErrorCode)
+		}
+		if err == nil {
+			return tandemmsg.ReadFeatures(resp), nil
+		}
+		if ctx.Err() != nil {
+			return f, ctx.Err()
+		}
+		var ke *kerr.Error
+		if errors.As(err, &ke) && !ke.Retriable {
+			return f, fmt.Errorf("client: %v does not answer: %w", s.cfg.bootstrap, err)
+		}
+		s.log.Warn("no broker answers; trying again", "bootstrap", s.cfg.bootstrap, "error", err)
+		pause(ctx, wait)
+	}
+}
+
+// check compares what the user wants with what the brokers understand.
+func (s *session) check() error {
+	if !s.cfg.share && !s.cfg.assignsKeys() {
+		return nil
+	}
+	switch f := s.features; {
+	case !f.IndividualCommit && !f.KeyRangeFetch:
+		return ErrNoGateway
+	case s.cfg.assignsKeys() && (!f.KeyRangeFetch || !f.IndividualCommit && s.cfg.group != ""):
+		return errors.New("client: Assign names key ranges, and the gateway has individual.commit.enable or key.range.fetch.enable off")
+	case !f.IndividualCommit || !f.KeyRangeFetch:
+		s.log.Warn("partitions are not shared: the gateway has individual.commit.enable or key.range.fetch.enable off",
+			"individual.commit.enable", f.IndividualCommit, "key.range.fetch.enable", f.KeyRangeFetch)
+	}
+	return nil
+}
+
+// individual reports whether what is done is committed record by record.
+func (s *session) individual() bool { return s.features.IndividualCommit }
+
+func (s *session) runConfig() run.Config[*kgo.Record] {
+	c := run.Config[*kgo.Record]{
+		Config: s.cfg.executor(), Describe: describe, Keep: keep, Handle: s.handle, DeadLetter: s.writeDeadLetter,
+		Commit: s.commit, Reread: s.reread, Flow: s.flow, Report: s.report, Stopped: s.stopped,
+	}
+	if s.handler == nil {
+		c.Pull, c.Keep = true, nil // users have the records
+		c.Order, c.Last, c.MaxAttempts, c.Lease = executor.Unordered, executor.Stop, 0, 0
+	}
+	return c
+}
+
+// drain is how long who works on records may go on with them. Who polls and closes has ended.
+func (s *session) drain() time.Duration {
+	if s.handler == nil && s.closing.Load() {
+		return 0
+	}
+	return s.cfg.drain
+}
+
+// end gives up everything gracefully, and ends all goroutines. When ctx ends before, what is not done and committed by then is left.
+func (s *session) end(ctx context.Context) {
+	if s.group != nil && !s.cfg.standalone() {
+		if err := s.group.LeaveGroupContext(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("leaving the group failed", "error", err)
+		}
+	}
+	s.stopResets()
+	if s.runner != nil {
+		if _, err := s.runner.Close(ctx, s.drain()); err != nil && !errors.Is(err, run.ErrClosed) {
+			s.log.Warn("records were left in the middle", "error", err)
+		}
+	}
+	s.cancel()
+	if s.fetcher != nil {
+		s.fetcher.Close()
+	}
+	s.work.Wait()
+	if s.group != nil {
+		s.group.Close()
+	}
+	for _, c := range s.data {
+		if c != nil {
+			c.Close()
+		}
+	}
+	if s.gw != nil {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		if err := s.gw.Shutdown(ctx); err != nil {
+			s.log.Warn("the gateway in this process did not end in time", "error", err)
+		}
+	}
+}
