@@ -110,20 +110,8 @@ func (b *bench) idleGroups(g *process, source string, n int) (func(), error) {
 		return func() {}, err
 	}
 	done := func() { c.Close(); b.dropTopics(view) }
-	// The broker makes its topic of offsets when somebody asks for a coordinator.
-	cl, err := client(g.addr)
-	if err != nil {
+	if err := b.awaitCoordinator(g.addr, "idle-0"); err != nil {
 		return done, err
-	}
-	defer cl.Close()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
-		err := kadm.NewClient(cl).FindGroupCoordinators(b.ctx, "idle-0").Error()
-		if err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			return done, err
-		}
 	}
 	for i := range n {
 		req := kmsg.NewPtrOffsetCommitRequest()
@@ -156,6 +144,21 @@ func (b *bench) idleGroups(g *process, source string, n int) (func(), error) {
 		}
 	}
 	return done, nil
+}
+
+// awaitCoordinator waits until a group has one: the broker makes its topic of offsets when somebody asks.
+func (b *bench) awaitCoordinator(addr, group string) error {
+	cl, err := client(addr)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		err := kadm.NewClient(cl).FindGroupCoordinators(b.ctx, group).Error()
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+	}
 }
 
 // powerOfTwo is the highest power of two that is not above n.
