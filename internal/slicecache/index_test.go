@@ -114,7 +114,11 @@ func TestIndexOnlyManyPositions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newFakeLog()
 		log.latency = time.Millisecond
-		log.spread(4000, 500)
+		if n := 4000; testing.Short() {
+			log.spread(n/4, 500)
+		} else {
+			log.spread(n, 500)
+		}
 		c := newCache(t, log, Config{LoadBytes: 20_000})
 		l := &ledger{got: map[int64]int{}}
 		var wg sync.WaitGroup

@@ -285,7 +285,11 @@ func TestRebalancesUnderLoad(t *testing.T) {
 		rng := rand.New(rand.NewSource(1))
 		l := &ledger{got: map[int64]int{}}
 		pos := int64(0)
-		for range 30 {
+		rounds := 30
+		if testing.Short() {
+			rounds = 8
+		}
+		for range rounds {
 			ctx, cancel := context.WithCancel(t.Context())
 			var wg sync.WaitGroup
 			sets := append(equalSets(1+rng.Intn(6)), equalSets(1+rng.Intn(6))...)
