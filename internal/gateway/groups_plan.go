@@ -85,6 +85,16 @@ func (c *conn) planCommit(ctx context.Context, call *commitCall, plans []*partPl
 		if err := c.plan(ctx, call, p); err != nil {
 			return err
 		}
+		if !p.plan.Opens || p.picture == nil || slices.Contains(stale, p.part) {
+			continue
+		}
+		// An era is opened from rows read afresh: others may have opened it already.
+		if err := c.read(ctx, call, plans, []*groupPart{p.part}); err != nil {
+			return err
+		}
+		if err := c.plan(ctx, call, p); err != nil {
+			return err
+		}
 	}
 	return nil
 }
