@@ -1,0 +1,356 @@
+package facts
+
+import (
+	"slices"
+	"strconv"
+
+	factrecord "github.com/tandem-kafka/tandem/internal/icommit/record"
+	"github.com/tandem-kafka/tandem/internal/progress"
+	"github.com/tandem-kafka/tandem/internal/region"
+	"github.com/tandem-kafka/tandem/keyrange"
+)
+
+// request is one OffsetCommit on its way, and what belongs to it.
+type request struct {
+	m                  *member
+	member, generation int
+	gw                 *gateway // nil: directly to the broker
+	life               int      // of the gateway
+	base               int
+	commits            []progress.Commit
+	facts              []region.Fact
+	plan               progress.Plan
+	writes             map[key]progress.Row
+	sent               int64
+	alone              bool // it goes back: others wait for it
+	ofSource           bool // of key ranges of the source
+	beside             bool // others of the gateway were under way at the same time
+	late               bool // later ones of the member may have overtaken it
+	gone               bool // nobody waits for it any more
+	token              int  // discards when it was accepted
+	did                func(*request)
+	answer             func(ok, known bool)
+}
+
+// handle delivers a member's oldest request, unless something goes wrong.
+func (w *world) handle(m *member, safe bool) {
+	r := m.queue[0]
+	m.queue = m.queue[1:]
+	switch n := w.luck(); {
+	case safe || w.quiet || n < 88 && w.now-r.sent < delivery:
+		ok := w.accept(r)
+		w.logf("%v commits: %v", m, ok)
+		w.reply(r, ok)
+	case n < 92 && w.now-r.sent < delivery:
+		w.logf("%v commits: %v, the answer is lost", m, w.accept(r))
+		w.unknown(r)
+	case n < 96:
+		w.logf("%v: a request is lost", m)
+		w.unknown(r)
+	default:
+		w.logf("%v: a request is late", m)
+		w.unknown(r)
+		w.orphans = append(w.orphans, r)
+	}
+}
+
+// unknown: whether it was written is not known.
+func (w *world) unknown(r *request) {
+	w.stats.lost++
+	r.gone = true
+	if r.gw != nil && r.gw.life == r.life {
+		r.gw.ended(r, false)
+	}
+	r.answer(false, false)
+}
+
+// reply brings the broker's answer to the gateway.
+func (w *world) reply(r *request, ok bool) {
+	w.later(3, func() {
+		switch {
+		case r.gone:
+		case r.gw == nil:
+			r.answer(ok, true)
+		case r.gw.life == r.life:
+			r.gw.replied(r, ok)
+		}
+	})
+}
+
+// plan plans a commit. ok is false where it has to wait.
+func (g *gateway) plan(r *request, first bool) (ok bool) {
+	if first {
+		g.unsure[r.base] = g.w.now // a new generation, or a member of another gateway
+	}
+	fresh := first || g.pictures[r.base] == nil || g.w.now-g.readAt[r.base] > lease
+	if fresh {
+		g.refresh(r.base)
+	}
+	g.planFrom(r, g.next(r.base))
+	if r.plan.Opens && !fresh { // an era begins from rows read afresh: others may have begun it
+		g.refresh(r.base)
+		g.planFrom(r, g.next(r.base))
+	}
+	if r.alone = len(r.plan.Back) > 0; !r.alone {
+		return !g.locked(r.base, false)
+	}
+	if g.locked(r.base, true) {
+		return false
+	}
+	// Read the rows afresh, and look whether the slices hold anything in between.
+	g.refresh(r.base)
+	g.planFrom(r, g.w.truth(r.base))
+	return true
+}
+
+func (g *gateway) planFrom(r *request, next progress.NextRecord) {
+	p := g.pictures[r.base].Clone()
+	attach(p, g.ledger, r.base)
+	env := progress.Env{Next: next, NowMs: g.w.now + 1000}
+	if len(r.facts) > 0 {
+		env.Facts = func(era int64) progress.Facts { return g.ledger.With(baseOf(r.base), topicID, era, r.facts) }
+	}
+	r.plan = p.Plan(r.commits, env)
+}
+
+// send puts a request that was planned on its way.
+func (g *gateway) send(r *request) {
+	m := r.m
+	r.member, r.generation, r.gw, r.life, r.sent, r.writes = m.id, m.generation, g, g.life, g.w.now, map[key]progress.Row{}
+	for _, x := range slices.Concat(r.plan.Rows, r.plan.Added, []progress.Write{r.plan.Source}) {
+		r.writes[key{g.w.global(r.base, x.View), x.Slice}] = progress.Row{Offset: x.Offset, LeaderEpoch: x.LeaderEpoch, Metadata: x.Metadata}
+	}
+	for _, o := range g.under {
+		if o.base == r.base {
+			o.beside, r.beside = true, true
+		}
+	}
+	g.under = append(g.under, r)
+	m.queue = append(m.queue, r)
+	g.w.logf("g%d plans for m%d base %d facts %v: %s", g.id, m.id, r.base, r.facts, show(r.writes))
+}
+
+// replied: the broker has answered. What it accepted goes to the fact log, and then the client is answered.
+func (g *gateway) replied(r *request, ok bool) {
+	if !ok {
+		g.ended(r, false)
+		r.answer(false, true)
+		return
+	}
+	done := func(ok bool) {
+		if r.gone {
+			return
+		}
+		g.ended(r, ok)
+		r.answer(ok, true)
+		if ok {
+			g.w.acknowledged(r)
+		}
+	}
+	a := g.ledger.Add(baseOf(r.base), topicID, r.plan.Era, r.facts, r.plan.Source.Offset, g.settled(r))
+	if a == nil {
+		done(true)
+		return
+	}
+	g.append(a.Puts(), 3, func(ok bool) {
+		if !ok {
+			a.Failed()
+			done(false)
+			return
+		}
+		g.append(a.Stored(), 10, a.Deleted)
+		done(true)
+	})
+}
+
+// settled reports whether nobody can write a source row without knowing of this commit: no other was under way here at the same
+// time, and no other gateway is at work.
+func (g *gateway) settled(r *request) bool {
+	at, ever := g.unsure[r.base]
+	return !r.beside && (!ever || g.w.now-at > 2*lease)
+}
+
+// ended: the commit is no longer under way.
+func (g *gateway) ended(r *request, ok bool) {
+	i := slices.Index(g.under, r)
+	if i < 0 {
+		return
+	}
+	g.under = slices.Delete(g.under, i, i+1)
+	if ok && g.pictures[r.base] != nil {
+		g.pictures[r.base].Apply(r.plan)
+		g.unsettled[r.base] = g.w.now
+	} else {
+		delete(g.pictures, r.base)
+		g.unsure[r.base] = g.w.now
+	}
+}
+
+// append writes to the fact log. Where it goes wrong some of it may be written, now or later.
+func (g *gateway) append(records []factrecord.Record, delay int, done func(ok bool)) {
+	if len(records) == 0 {
+		done(true)
+		return
+	}
+	w, life := g.w, g.life
+	adds := 0
+	if !records[0].Delete {
+		adds = 1
+	}
+	w.landing += adds
+	land := func(n int) {
+		w.log.append(records[:n])
+		w.changed = true
+		w.logf("the log has of g%d: %v", g.id, records[:n])
+	}
+	w.later(delay, func() {
+		w.landing -= adds
+		ok := true
+		switch n := w.luck(); {
+		case g.life != life && n < 50:
+			return // it was not sent
+		case w.quiet || n < 86:
+			land(len(records))
+			if n < 5 {
+				w.landing += adds
+				w.later(delivery, func() { // and once more
+					w.landing -= adds
+					land(len(records))
+				})
+			}
+		case n < 90:
+			land(w.rng.IntN(len(records)))
+			w.stats.torn++
+			ok = false
+		case n < 94:
+			land(len(records))
+			ok = false
+		default:
+			w.stats.torn++
+			ok = false
+		}
+		w.later(2, func() {
+			if g.life == life {
+				done(ok)
+			}
+		})
+	})
+}
+
+// accept applies a request if Kafka would, and takes note.
+func (w *world) accept(r *request) bool {
+	if r.generation != w.broker.generation || !w.broker.live[r.member] {
+		w.stats.refused++
+		return false
+	}
+	for k, row := range r.writes {
+		if old, ok := w.broker.rows[k]; ok && k.view >= 0 && row.Offset < old.Offset {
+			w.lower(w.keys(k), w.bases[k.view], row.Offset)
+		}
+		w.broker.rows[k] = row
+	}
+	w.changed = true
+	w.stats.commits++
+	w.stats.facts += len(r.facts)
+	w.noteRows()
+	r.token = w.discards
+	for _, rec := range w.records {
+		switch {
+		case !w.says(r, rec):
+		case rec.done:
+			rec.open, rec.lenient, rec.done = false, false, false
+		case rec.lenient && r.ofSource: // a tool's wish for a view is nothing to who reads the source where that row is a tool's, too
+			rec.open = false
+		}
+	}
+	if r.did != nil {
+		r.did(r)
+	}
+	return true
+}
+
+// says reports whether a request says that a record is done.
+func (w *world) says(r *request, rec *record) bool {
+	for _, f := range r.facts {
+		if rec.within(f, r.base) {
+			return true
+		}
+	}
+	for _, c := range r.commits {
+		if rec.offset < c.Offset && rec.in(keyrange.OfSlice(c.Slice, w.byBase[r.base][c.View].K), r.base) {
+			return true
+		}
+	}
+	return false
+}
+
+// keys are those of a view's slice.
+func (w *world) keys(k key) keyrange.Range { return keyrange.OfSlice(k.slice, w.views[k.view].K) }
+
+// acknowledged: a commit was answered. From now on it is not handed out again, unless something happened to it already.
+func (w *world) acknowledged(r *request) {
+	era, ours := w.era()
+	if r.token != w.discards || r.plan.Era < w.top || !ours || era != strconv.FormatInt(r.plan.Era, 10) || w.mixed || w.stepped() || w.now < w.damaged {
+		return
+	}
+	for _, rec := range w.records {
+		if !rec.open && slices.ContainsFunc(r.facts, func(f region.Fact) bool { return rec.within(f, r.base) }) {
+			rec.acked[r.base] = true
+			w.stats.acked++
+		}
+	}
+	for i, c := range r.commits {
+		k := key{w.global(r.base, c.View), c.Slice}
+		if row := w.broker.rows[k]; row.Offset < c.Offset || eraOf(row) != era || r.plan.Rows[i].Offset < 0 {
+			continue
+		}
+		for g := range grains {
+			if w.keys(k).Contains(uint32(g) << grainBits) {
+				w.rows[r.base][g] = max(w.rows[r.base][g], c.Offset)
+			}
+		}
+		for _, rec := range w.records {
+			if !rec.open && rec.offset < c.Offset && rec.in(w.keys(k), r.base) {
+				rec.acked[r.base] = true
+				w.stats.acked++
+			}
+		}
+	}
+}
+
+// lower: a slice may begin at an offset again.
+func (w *world) lower(keys keyrange.Range, base int, offset int64) {
+	for g := range grains {
+		if keys.Contains(uint32(g) << grainBits) {
+			w.rows[base][g] = min(w.rows[base][g], offset)
+		}
+	}
+	for _, rec := range w.records {
+		if rec.offset >= offset && rec.in(keys, base) {
+			rec.acked[base] = false
+		}
+	}
+}
+
+// noteRows looks what became of the era.
+func (w *world) noteRows() {
+	era, ours := w.era()
+	now := era
+	if !ours {
+		now = "none"
+	}
+	if now != w.before {
+		w.stats.eras++
+		w.discard("era " + w.before + " became " + now)
+		w.rows = [bases][grains]int64{}
+	} else if w.stepped() {
+		w.discard("there are rewinds")
+		w.rows = [bases][grains]int64{}
+	}
+	w.before = now
+	if n, err := strconv.ParseInt(now, 10, 64); err != nil {
+		w.top = -1
+	} else {
+		w.top = max(w.top, n)
+	}
+}
