@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tandem-kafka/tandem/internal/icommit"
 	"github.com/tandem-kafka/tandem/internal/wire"
 	"github.com/tandem-kafka/tandem/keyrange"
 	"github.com/tandem-kafka/tandem/tandemmsg"
@@ -72,7 +73,7 @@ func (b *bench) openRanges(n int) (r rangesRun, err error) {
 	if err := b.topic(topic, 1); err != nil {
 		return r, err
 	}
-	defer b.dropTopics(topic)
+	defer b.dropTopics(topic, icommit.TopicName) // no round reads the facts of another
 	g, err := b.gateway()
 	if err != nil {
 		return r, err
@@ -89,7 +90,7 @@ func (b *bench) openRanges(n int) (r rangesRun, err error) {
 	if err := b.commitOpen(c, group, topic, 2, 1); err != nil { // makes the topic of facts
 		return r, err
 	}
-	idle, err := metric(g.admin, heapMetric)
+	idle, err := b.liveHeap(g, c, group, topic)
 	if err != nil {
 		return r, err
 	}
@@ -102,7 +103,7 @@ func (b *bench) openRanges(n int) (r rangesRun, err error) {
 	r.rate, r.cpu = float64(n)/time.Since(start).Seconds(), (g.cpu()-used)/float64(n)
 	time.Sleep(restBefore)
 	r.grown = g.resident() - before
-	if r.live, err = b.liveHeap(g, c, group, topic, min(n, tandemmsg.MaxOffsetRanges)); err != nil {
+	if r.live, err = b.liveHeap(g, c, group, topic); err != nil {
 		return r, err
 	}
 	r.live -= idle
@@ -131,7 +132,7 @@ func (b *bench) openRanges(n int) (r rangesRun, err error) {
 		return r, err
 	}
 	r.after = time.Since(start).Seconds()
-	if r.liveAnew, err = b.liveHeap(g, c, group, topic, min(n, tandemmsg.MaxOffsetRanges)); err != nil {
+	if r.liveAnew, err = b.liveHeap(g, c, group, topic); err != nil {
 		return r, err
 	}
 	r.liveAnew -= idle
@@ -140,11 +141,20 @@ func (b *bench) openRanges(n int) (r rangesRun, err error) {
 
 const heapMetric = "go_memstats_heap_alloc_bytes"
 
-// liveHeap is the gateway's heap just after garbage collections: the least of what there is while commits that say nothing new make garbage.
-func (b *bench) liveHeap(g *process, c *plainConn, group, topic string, n int) (least float64, err error) {
-	for i := range 60 {
-		if err := b.commitOpen(c, group, topic, 2, n); err != nil {
+// liveHeap is the gateway's heap just after garbage collections: the least of what there is while commits that are refused make garbage.
+func (b *bench) liveHeap(g *process, c *plainConn, group, topic string) (least float64, err error) {
+	req, err := openRequest(group, topic, 2, tandemmsg.MaxOffsetRanges)
+	if err != nil {
+		return 0, err
+	}
+	req.Topics[0].Partitions[0].Offset = 1 // beside offset ranges it has to be -1
+	for i := range 150 {
+		resp, err := ask(c, req)
+		if err != nil {
 			return 0, err
+		}
+		if code := resp.(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode; code != kerr.InvalidRequest.Code {
+			return 0, fmt.Errorf("a malformed commit: %w", kerr.ErrorForCode(code))
 		}
 		heap, err := metric(g.admin, heapMetric)
 		if err != nil {
@@ -159,6 +169,20 @@ func (b *bench) liveHeap(g *process, c *plainConn, group, topic string, n int) (
 
 // commitOpen commits n single offsets, every second one from first on.
 func (b *bench) commitOpen(c *plainConn, group, topic string, first int64, n int) error {
+	req, err := openRequest(group, topic, first, n)
+	if err != nil {
+		return err
+	}
+	return b.again(func() error {
+		resp, err := ask(c, req)
+		if err != nil {
+			return err
+		}
+		return kerr.ErrorForCode(resp.(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode)
+	})
+}
+
+func openRequest(group, topic string, first int64, n int) (*kmsg.OffsetCommitRequest, error) {
 	req := kmsg.NewPtrOffsetCommitRequest()
 	req.Version, req.Group, req.Generation = 8, group, -1
 	t, p := kmsg.NewOffsetCommitRequestTopic(), kmsg.NewOffsetCommitRequestTopicPartition()
@@ -169,17 +193,11 @@ func (b *bench) commitOpen(c *plainConn, group, topic string, first int64, n int
 		commit.Offsets[i] = tandemmsg.OffsetRange{First: o, Last: o}
 	}
 	if err := tandemmsg.WriteCommit(&p, commit); err != nil {
-		return err
+		return nil, err
 	}
 	t.Partitions = append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
-	return b.again(func() error {
-		resp, err := ask(c, req)
-		if err != nil {
-			return err
-		}
-		return kerr.ErrorForCode(resp.(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode)
-	})
+	return req, nil
 }
 
 // fetchOpen counts the ranges that a group has committed.
