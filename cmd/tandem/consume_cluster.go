@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tandem-kafka/tandem/client"
+	"github.com/tandem-kafka/tandem/internal/config"
+	"github.com/tandem-kafka/tandem/internal/gateway"
+	"github.com/tandem-kafka/tandem/internal/upstream"
+	"github.com/tandem-kafka/tandem/internal/view"
+	"github.com/tandem-kafka/tandem/tandemmsg"
+)
+
+// askPause is how long to wait before a question that was not answered is asked again.
+const askPause = 200 * time.Millisecond
+
+// findCluster finds out what is behind --kafka, and returns the client's options for it: as it is when it is a gateway, or when
+// nothing is to be shared, otherwise with a gateway in this process.
+func findCluster(ctx context.Context, c config.Config, f *consumeCommand, topic string, log *slog.Logger) ([]client.Option, error) {
+	if c.IsEmbedded() { // then a gateway is where the file says, or at the default
+		c.Kafka.Bootstrap = config.Addresses{c.Listen}
+	}
+	up, err := upstreamConfig(c.Kafka)
+	if err != nil {
+		return nil, err
+	}
+	credentials := []kgo.Opt{kgo.ClientID("tandem-consume")}
+	if up.TLS != nil {
+		credentials = append(credentials, kgo.DialTLSConfig(up.TLS))
+	}
+	if up.SASL != nil {
+		credentials = append(credentials, kgo.SASL(up.SASL))
+	}
+	cl, err := kgo.NewClient(append(credentials, kgo.SeedBrokers(up.Bootstrap...))...)
+	if err != nil {
+		return nil, err
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(ctx, c.Limits.StartTimeout)
+	defer cancel()
+	features, err := findFeatures(ctx, cl)
+	if err != nil {
+		return nil, fmt.Errorf("%v: no answer: %w; name a gateway or a cluster with --kafka", up.Bootstrap, err)
+	}
+	isGateway := features != tandemmsg.Features{}
+	if err := checkTopics(ctx, cl, up, f, topic, isGateway, log); err != nil {
+		return nil, err
+	}
+	opts := []client.Option{client.Bootstrap(up.Bootstrap...), client.KgoOpts(credentials...)}
+	switch {
+	case f.inProcess || f.keyOrder && !isGateway:
+		log.Info("consuming with a gateway in this process", "kafka", up.Bootstrap)
+		opts = append(opts, client.InProcess(client.CacheBytes(c.Limits.KeyRangeHashingBytes)))
+	case isGateway:
+		log.Info("consuming through a gateway", "kafka", up.Bootstrap)
+	default:
+		log.Info("consuming from a cluster", "kafka", up.Bootstrap)
+	}
+	return opts, nil
+}
+
+// findFeatures asks until there is an answer, or ctx ends.
+func findFeatures(ctx context.Context, cl *kgo.Client) (tandemmsg.Features, error) {
+	for {
+		req := kmsg.NewPtrApiVersionsRequest()
+		req.ClientSoftwareName, req.ClientSoftwareVersion = "tandem", "1"
+		resp, err := req.RequestWith(ctx, cl)
+		if err == nil {
+			err = kerr.ErrorForCode(resp.ErrorCode)
+		}
+		if err == nil {
+			return tandemmsg.ReadFeatures(resp), nil
+		}
+		var ke *kerr.Error
+		if errors.As(err, &ke) && !ke.Retriable || !pause(ctx, askPause) {
+			return tandemmsg.Features{}, err
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// checkTopics looks for what would make the consumer wait for ever without a word.
+func checkTopics(ctx context.Context, cl *kgo.Client, up upstream.Config, f *consumeCommand, topic string, isGateway bool, log *slog.Logger) error {
+	err := findTopic(ctx, cl, topic, false)
+	switch err {
+	case nil:
+	case kerr.UnknownTopicOrPartition:
+		log.Warn("the topic does not exist yet; waiting for it", "topic", topic)
+	default:
+		return fmt.Errorf("topic %s: %w", topic, err)
+	}
+	if !isGateway || f.inProcess {
+		if err := refuseView(ctx, cl, up, topic, err != nil, log); err != nil {
+			return err
+		}
+	}
+	if f.deadLetter == "" {
+		return nil
+	}
+	err = findTopic(ctx, cl, f.deadLetter, true)
+	for err != nil && kerr.IsRetriable(err) && pause(ctx, askPause) { // a topic that the question made has no leader at once
+		if err = findTopic(ctx, cl, f.deadLetter, false); err == kerr.UnknownTopicOrPartition {
+			break
+		}
+	}
+	switch err {
+	case nil:
+		return nil
+	case kerr.UnknownTopicOrPartition:
+		return fmt.Errorf("--dead-letter: topic %s does not exist, and the cluster does not create it by itself: create it", f.deadLetter)
+	}
+	return fmt.Errorf("--dead-letter: topic %s: %w", f.deadLetter, err)
+}
+
+// refuseView refuses a view where no gateway shows its records: without one its topic is empty.
+func refuseView(ctx context.Context, cl *kgo.Client, up upstream.Config, topic string, missing bool, log *slog.Logger) error {
+	refused := fmt.Errorf("%s is a view, and only a gateway shows its records: name the gateway's address with --kafka, or consume the view's source with --key-order", topic)
+	if _, _, ok := view.ParseName(topic); ok && missing {
+		return refused
+	}
+	if findTopic(ctx, cl, upstream.DefinitionsTopic, false) != nil {
+		return nil // there are no views
+	}
+	admin, err := gateway.OpenAdmin(ctx, up, log)
+	if err != nil {
+		log.Warn("views cannot be looked up; the topic is taken for one that stores records", "topic", topic, "error", err)
+		return nil
+	}
+	defer admin.Close()
+	views, err := admin.List(ctx)
+	if err != nil {
+		log.Warn("views cannot be looked up; the topic is taken for one that stores records", "topic", topic, "error", err)
+		return nil
+	}
+	if slices.ContainsFunc(views, func(v *gateway.View) bool { return v.Name == topic }) {
+		return refused
+	}
+	return nil
+}
+
+// findTopic asks for a topic, which the cluster may create where it does that.
+func findTopic(ctx context.Context, cl *kgo.Client, topic string, create bool) error {
+	req := kmsg.NewPtrMetadataRequest()
+	t := kmsg.NewMetadataRequestTopic()
+	t.Topic = &topic
+	req.Topics, req.AllowAutoTopicCreation = append(req.Topics, t), create
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return err
+	}
+	if len(resp.Topics) != 1 {
+		return fmt.Errorf("%d topics in the answer", len(resp.Topics))
+	}
+	return kerr.ErrorForCode(resp.Topics[0].ErrorCode)
+}
