@@ -1,3 +1,58 @@
-// Package client is Tandem's consumer for Go: a group's members share partitions by key, records are handled in parallel with order per key, and
-// each is committed on its own.
+// Package client is Tandem's consumer for Go. The members of a group share partitions by key, each handles many records at once with order per
+// key, and each record is committed on its own: a slow or failing key holds up nothing but itself, and a crash redelivers only what was unfinished.
+//
+//	c, err := client.New(
+//		client.Bootstrap("localhost:9192"), // a Tandem gateway
+//		client.Group("payments"),
+//		client.Topics("orders"),
+//		client.ShareByKey(),
+//		client.Concurrency(100),
+//		client.Retry(client.Backoff{First: time.Second, Max: time.Minute, Jitter: 20}, 8),
+//		client.DeadLetter("orders.dlq"),
+//	)
+//	if err != nil {
+//		return err
+//	}
+//	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
+//	defer stop()
+//	return c.Run(ctx, func(ctx context.Context, r *client.Record) error {
+//		return pay(ctx, r.Key, r.Value)
+//	})
+//
+// Start as many such processes as you like.
+//
+// # With and without a gateway
+//
+// The same program works in three ways:
+//
+//   - Bootstrap names a Tandem gateway. It reads each partition once, and gives each member the records of its keys.
+//   - InProcess, and Bootstrap names the cluster's brokers: the program carries the gateway itself, nothing is deployed. Each process then reads
+//     all of each partition that it has a part of, and throws away what others handle: N processes that share a partition cost N times its bytes
+//     on the network and N times the decoding. Members of one group may mix both ways.
+//   - Bootstrap names brokers, without ShareByKey: whole partitions, ordinary commits. Handlers still run at once with order per key. Everything above the first record that is not done is done again
+//     after a crash.
+//
+// # What is guaranteed
+//
+// At-least-once: a record is committed after its handler returned nil, its dead letter was acknowledged by all in-sync replicas, or it was skipped. Records of one key run one after the other in the order of their
+// offsets (Order), while a key range stays with a member, and from one member to the next when it is handed over: a member that gives up key ranges ends what it has begun, commits, and only then
+// does another begin. So a rebalance or a restart with Close redelivers nothing, unless a handler takes longer than DrainTimeout. After a crash, what was running and what was done within the last CommitInterval is
+// done again. A member that others took for dead (it was frozen for longer than the session timeout) may work on a record at the same time as its successor; its commits are refused.
+//
+// # Failures
+//
+// A record whose handler returns an error waits for its next attempt (Retry, RetryAfter, Permanent), and the later records of its key wait with it; all others go on. After the
+// last attempt it goes to a dead-letter topic, stops the client, or is skipped. Attempts, their last error and the time of the next one are kept in the compacted topic
+// __tandem_retries, written when a commit is: after a restart, or on another member, they go on from there. A crash forgets what the last CommitInterval had of them. The topic is made by the first
+// process that needs it; without the rights to it attempts count from 1 again after a restart, and a warning says so.
+//
+// # Memory
+//
+// MaxBuffered bounds what is in memory, and the fetch waits at that bound. Records that wait behind blocked keys do not use it up: beyond a share of
+// it only their offsets are kept, up to a million, and they are read again when their key goes on.
+//
+// # Seeing what happens
+//
+// Slow names the records that run or wait longest, with key and attempts; Stats says what is in memory; Metrics takes functions for counters and
+// histograms; Logger the log. Failed attempts are logged at Info, what is given up at Warn.
 package client

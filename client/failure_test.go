@@ -68,6 +68,7 @@ func TestAPoisonRecordBlocksItsKeyOnlyAndBecomesADeadLetter(t *testing.T) {
 	attempts.Store(0)
 	d := w.run(w.judge("b", func(_ context.Context, r *Record) error {
 		if string(r.Key) == "k3" && string(r.Value) == "4" {
+			attempts.Add(1)
 			return errPoison
 		}
 		return nil
@@ -75,6 +76,9 @@ func TestAPoisonRecordBlocksItsKeyOnlyAndBecomesADeadLetter(t *testing.T) {
 	w.until("all others", func() bool { return w.count() >= 199 })
 	d.close()
 	letter := w.letters("t.dlq", 1)[0]
+	if attempts.Load() != 3 {
+		t.Errorf("the second process made %d attempts, not the 3 that were left", attempts.Load())
+	}
 	if string(letter.Key) != "k3" || string(letter.Value) != "4" {
 		t.Errorf("the dead letter is %q: %q", letter.Key, letter.Value)
 	}

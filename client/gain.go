@@ -45,20 +45,24 @@ func (s *session) gain(ctx context.Context, ranges assignor.Ranges) error {
 	}
 	if s.attempts != nil {
 		if err := s.attempts.CatchUp(ctx); err != nil {
-			return fmt.Errorf("client: the attempts of records that are not done cannot be read: %w", err)
+			s.log.Warn("the attempts of records that are not done cannot be read; they count from what is known", "error", err)
 		}
 	}
+	s.mu.Lock()
+	for i := range list {
+		c := &list[i]
+		p := s.part(tpOf(c.Topic, c.Partition.Partition))
+		p.base, p.id, p.keyed = c.Base, topics[c.Topic].id, s.features.KeyRangeFetch && !c.Keys.Covers(keyrange.Full)
+	}
+	s.mu.Unlock()
+	guard := s.mark(ctx, ranges)
 	for i := range list {
 		c := &list[i]
 		if c.Err != nil {
 			return fmt.Errorf("client: what group %s has done of topic %s, partition %d cannot be read: %w", s.cfg.group, c.Topic, c.Partition.Partition, c.Err)
 		}
 		tp := tpOf(c.Topic, c.Partition.Partition)
-		s.mu.Lock()
-		p := s.part(tp)
-		p.base, p.id, p.keyed = c.Base, topics[c.Topic].id, s.features.KeyRangeFetch && !c.Keys.Covers(keyrange.Full)
-		s.mu.Unlock()
-		a := executor.Assignment{Keys: c.Keys, Base: c.Base, Start: c.Offset, Committed: c.Above, Retries: s.retriesOf(tp, c.Keys, p)}
+		a := executor.Assignment{Keys: c.Keys, Base: c.Base, Start: c.Offset, Committed: c.Above, Retries: s.retriesOf(tp, c.Keys, c.Base, topics[c.Topic].id), Guard: guard[tp]}
 		if c.Offset < 0 {
 			s.findStart(tp, a)
 			continue
@@ -105,7 +109,7 @@ type topicInfo struct {
 func (s *session) findTopics(ctx context.Context, names []string) (map[string]topicInfo, error) {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		topics := map[string]topicInfo{}
-		details, err := kadm.NewClient(s.data[0]).ListTopics(ctx, names...)
+		details, err := kadm.NewClient(s.data[0]).ListTopicsWithInternal(ctx, names...)
 		for _, name := range names {
 			d := details[name]
 			if err == nil {

@@ -122,6 +122,7 @@ func (s *session) onRevoked(ctx context.Context, _ *kgo.Client, ranges assignor.
 		work.Go(func() { s.giveUp(ctx, tp, keys) })
 	})
 	work.Wait()
+	s.unmark(ctx, ranges)
 	if s.cfg.onRevoked != nil {
 		s.cfg.onRevoked(ctx, public(ranges))
 	}
@@ -136,6 +137,7 @@ func (s *session) onLost(ctx context.Context, _ *kgo.Client, ranges assignor.Ran
 		s.runner.Lost(tp, keys)
 		s.settle(tp)
 	})
+	s.unmark(ctx, ranges)
 	if s.cfg.onLost != nil {
 		s.cfg.onLost(ctx, public(ranges))
 	}

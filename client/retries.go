@@ -10,13 +10,13 @@ import (
 )
 
 // retriesOf are the attempts that are kept of records of key ranges.
-func (s *session) retriesOf(tp executor.TP, keys keyrange.Set, p *part) (list []executor.Retry) {
+func (s *session) retriesOf(tp executor.TP, keys keyrange.Set, base int32, id string) (list []executor.Retry) {
 	if s.attempts == nil {
 		return nil
 	}
 	for offset, state := range s.attempts.Of(tp.Topic, tp.Partition) {
 		r := executor.Retry{Offset: offset, Attempts: state.Attempts, NextAt: state.NextAt, Final: state.Final, Cause: state.Cause, Hash: state.Hash, Keyed: state.Keyed}
-		if state.TopicID == p.id && keys.Contains(r.Position(p.base)) {
+		if state.TopicID == id && keys.Contains(r.Position(base)) {
 			list = append(list, r)
 		}
 	}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,6 +26,7 @@ import (
 
 // session is a Client at work, from its start to its end.
 type session struct {
+	id      string // of this process's work, unique
 	cfg     *config
 	log     *slog.Logger
 	handler Handler         // nil: records are polled
@@ -53,7 +55,7 @@ type session struct {
 }
 
 func newSession(ctx context.Context, cfg *config, handler Handler) *session {
-	s := &session{cfg: cfg, log: cfg.log, handler: handler, values: context.WithoutCancel(ctx), fatal: make(chan error, 1), started: make(chan struct{}), parts: map[executor.TP]*part{}}
+	s := &session{id: rand.Text(), cfg: cfg, log: cfg.log, handler: handler, values: context.WithoutCancel(ctx), fatal: make(chan error, 1), started: make(chan struct{}), parts: map[executor.TP]*part{}}
 	s.ctx, s.cancel = context.WithCancel(s.values)
 	if cfg.group != "" {
 		s.log = s.log.With("group", cfg.group)
@@ -208,6 +210,9 @@ func (s *session) end(ctx context.Context) {
 	if s.runner != nil {
 		if _, err := s.runner.Close(ctx, s.drain()); err != nil && !errors.Is(err, run.ErrClosed) {
 			s.log.Warn("records were left in the middle", "error", err)
+		}
+		if s.cfg.standalone() {
+			s.unmark(ctx, s.cfg.parts())
 		}
 	}
 	s.cancel()

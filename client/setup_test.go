@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
@@ -172,4 +173,13 @@ func (w *world) until(what string, condition func() bool) {
 			w.t.Fatalf("not in 30 s: %s", what)
 		}
 	}
+}
+
+func (w *world) topicID(name string) string {
+	w.t.Helper()
+	topics, err := kadm.NewClient(w.Direct()).ListTopics(context.Background(), name)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return topics[name].ID.String()
 }

@@ -19,7 +19,8 @@ import (
 type part struct {
 	base     int32
 	id       string // of the topic
-	keyed    bool   // key ranges of it may be fetched
+	marked   keyrange.Set
+	keyed    bool // key ranges of it may be fetched
 	streams  map[fetcher.Token]keyrange.Set
 	paused   bool
 	logStart int64

@@ -2,9 +2,12 @@ package attempts
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tandem-kafka/tandem/keyrange"
 )
 
 // TopicName is the topic's name.
@@ -28,48 +31,73 @@ type State struct {
 	TopicID  string `json:"topicId,omitempty"`
 }
 
-// key is the key of a record of the topic.
+// MarkID names what one process says of a partition.
+type MarkID struct {
+	Topic     string
+	Partition int32
+	Session   string
+}
+
+// Mark says that a process works on key ranges of a partition. It is there from before it begins until it has ended in order: who is
+// given key ranges on which a mark of another process lies, knows that it crashed.
+type Mark struct {
+	Keys    keyrange.Set `json:"keys"`
+	Base    int32        `json:"base"`
+	TopicID string       `json:"topicId,omitempty"`
+}
+
+// key is the key of a record of the topic. With a session it is a Mark's.
 type key struct {
 	Group     string `json:"group"`
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
-	Offset    int64  `json:"offset"`
+	Offset    int64  `json:"offset,omitempty"`
+	Session   string `json:"session,omitempty"`
 }
 
 // maxCause is how many bytes of an error are kept.
 const maxCause = 1024
 
-// encode makes a record of the topic; a nil state deletes.
-func encode(group string, partition int32, id ID, s *State) (*kgo.Record, error) {
-	k, err := json.Marshal(key{group, id.Topic, id.Partition, id.Offset})
-	if err != nil {
+// encode makes a record of the topic; a nil value deletes.
+func encode[V State | Mark](partition int32, k key, value *V) (*kgo.Record, error) {
+	r := &kgo.Record{Topic: TopicName, Partition: partition}
+	var err error
+	if r.Key, err = json.Marshal(k); err != nil {
 		return nil, err
 	}
-	r := &kgo.Record{Topic: TopicName, Partition: partition, Key: k}
-	if s != nil {
-		of := *s
-		of.Cause = of.Cause[:min(len(of.Cause), maxCause)]
-		if r.Value, err = json.Marshal(of); err != nil {
+	if value != nil {
+		if r.Value, err = json.Marshal(value); err != nil {
 			return nil, err
 		}
 	}
 	return r, nil
 }
 
-// decode reads a record of the topic; a nil state deletes.
-func decode(r *kgo.Record) (k key, s *State, err error) {
+// decode reads a record of the topic. It has neither a state nor a mark if it deletes.
+func decode(r *kgo.Record) (k key, s *State, m *Mark, err error) {
 	if err := json.Unmarshal(r.Key, &k); err != nil {
-		return k, nil, fmt.Errorf("its key: %w", err)
+		return k, nil, nil, fmt.Errorf("its key: %w", err)
 	}
-	if r.Value == nil {
-		return k, nil, nil
+	switch {
+	case k.Offset < 0 || k.Partition < 0:
+		return k, nil, nil, errNegative
+	case r.Value == nil:
+		return k, nil, nil, nil
+	case k.Session != "":
+		m = &Mark{}
+		if err = json.Unmarshal(r.Value, m); err == nil {
+			err = m.Keys.Validate()
+		}
+	default:
+		s = &State{}
+		if err = json.Unmarshal(r.Value, s); err == nil && (s.Attempts < 0 || s.NextAt < 0) {
+			err = errNegative
+		}
 	}
-	s = &State{}
-	if err := json.Unmarshal(r.Value, s); err != nil {
-		return k, nil, fmt.Errorf("its value: %w", err)
+	if err != nil {
+		return k, nil, nil, fmt.Errorf("its value: %w", err)
 	}
-	if s.Attempts < 0 || s.NextAt < 0 || k.Offset < 0 || k.Partition < 0 {
-		return k, nil, fmt.Errorf("a number below 0")
-	}
-	return k, s, nil
+	return k, s, m, nil
 }
+
+var errNegative = errors.New("a number below 0")

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tandem-kafka/tandem/client/internal/fetcher"
 	"github.com/tandem-kafka/tandem/keyrange"
@@ -25,30 +27,33 @@ type Store struct {
 	group  string
 	log    *slog.Logger
 
-	mu         sync.Mutex // held while the topic is asked and written
+	work       sync.Mutex // held while the topic is asked or written; before mu
 	partitions int32      // of the topic, 0: not known
 	partition  int32      // the group's
 	next       int64      // to be read
 	refused    bool       // there are no rights
-	states     map[ID]State
+
+	mu     sync.Mutex
+	states map[ID]State
+	marks  map[MarkID]Mark
 }
 
 // New returns a Store that knows nothing yet.
 func New(client *kgo.Client, reader *fetcher.Fetcher, group string, log *slog.Logger) *Store {
-	return &Store{client: client, reader: reader, group: group, log: log, states: map[ID]State{}}
+	return &Store{client: client, reader: reader, group: group, log: log, states: map[ID]State{}, marks: map[MarkID]Mark{}}
 }
 
 // CatchUp returns when everything that was in the topic at the time of the call is known here.
 func (s *Store) CatchUp(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.work.Lock()
+	defer s.work.Unlock()
 	if s.refused {
 		return nil
 	}
 	err := s.catchUp(ctx)
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
-		s.partitions, s.next = 0, 0
-		clear(s.states)
+		s.partitions = 0
+		s.forget()
 		return nil
 	}
 	return s.checked(err)
@@ -68,20 +73,18 @@ func (s *Store) checked(err error) error {
 }
 
 func (s *Store) catchUp(ctx context.Context) error {
-	admin := kadm.NewClient(s.client)
-	if err := s.find(ctx, admin); err != nil {
+	if err := s.find(ctx); err != nil {
 		return err
 	}
-	end, err := at(admin.ListEndOffsets(ctx, TopicName))(s.partition)
+	end, err := s.offset(ctx, latest)
 	if err != nil {
 		return err
 	}
 	if s.next > end { // the topic was made anew
-		s.next = 0
-		clear(s.states)
+		s.forget()
 	}
 	if s.next < end {
-		start, err := at(admin.ListStartOffsets(ctx, TopicName))(s.partition)
+		start, err := s.offset(ctx, earliest)
 		if err != nil {
 			return err
 		}
@@ -100,16 +103,33 @@ func (s *Store) catchUp(ctx context.Context) error {
 	return nil
 }
 
+// forget forgets everything. s.work is held.
+func (s *Store) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next = 0
+	clear(s.states)
+	clear(s.marks)
+}
+
 func (s *Store) apply(r *kgo.Record) {
-	k, state, err := decode(r)
+	k, state, mark, err := decode(r)
 	if err != nil {
 		s.log.Warn("a record of retries cannot be read; it is skipped", "topic", TopicName, "partition", r.Partition, "offset", r.Offset, "error", err)
 		return
 	}
-	if k.Group != s.group {
-		return
+	switch {
+	case k.Group != s.group:
+	case k.Session != "":
+		s.setMark(MarkID{k.Topic, k.Partition, k.Session}, mark)
+	default:
+		s.set(ID{k.Topic, k.Partition, k.Offset}, state)
 	}
-	id := ID{k.Topic, k.Partition, k.Offset}
+}
+
+func (s *Store) set(id ID, state *State) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if state == nil {
 		delete(s.states, id)
 	} else {
@@ -117,38 +137,66 @@ func (s *Store) apply(r *kgo.Record) {
 	}
 }
 
-// find finds the group's partition.
-func (s *Store) find(ctx context.Context, admin *kadm.Client) error {
+func (s *Store) setMark(id MarkID, mark *Mark) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if mark == nil {
+		delete(s.marks, id)
+	} else {
+		s.marks[id] = *mark
+	}
+}
+
+// find finds the group's partition. It asks past kgo's cache, which believes for seconds that a new topic is not there.
+func (s *Store) find(ctx context.Context) error {
 	if s.partitions > 0 {
 		return nil
 	}
-	topics, err := admin.ListTopics(ctx, TopicName)
+	req := kmsg.NewPtrMetadataRequest()
+	rt := kmsg.NewMetadataRequestTopic()
+	rt.Topic = kmsg.StringPtr(TopicName)
+	req.Topics = append(req.Topics, rt)
+	resp, err := req.RequestWith(ctx, s.client)
 	if err != nil {
 		return err
 	}
-	d := topics[TopicName]
-	if d.Err != nil {
-		return d.Err
-	}
-	if len(d.Partitions) == 0 {
+	if len(resp.Topics) != 1 {
 		return kerr.UnknownTopicOrPartition
 	}
-	s.partitions = int32(len(d.Partitions))
+	if err := kerr.ErrorForCode(resp.Topics[0].ErrorCode); err != nil {
+		return err
+	}
+	if len(resp.Topics[0].Partitions) == 0 {
+		return kerr.UnknownTopicOrPartition
+	}
+	s.partitions = int32(len(resp.Topics[0].Partitions))
 	s.partition = int32(keyrange.Hash([]byte(s.group)) % uint32(s.partitions))
 	return nil
 }
 
-func at(list kadm.ListedOffsets, err error) func(partition int32) (int64, error) {
-	return func(partition int32) (int64, error) {
-		if err != nil {
-			return 0, err
-		}
-		o, ok := list.Lookup(TopicName, partition)
-		if !ok {
-			return 0, kerr.UnknownTopicOrPartition
-		}
-		return o.Offset, o.Err
+// The timestamps that ask for the first offset and for the end.
+const (
+	earliest = -2
+	latest   = -1
+)
+
+// offset asks for an offset of the group's partition.
+func (s *Store) offset(ctx context.Context, timestamp int64) (int64, error) {
+	req := kmsg.NewPtrListOffsetsRequest()
+	rp := kmsg.NewListOffsetsRequestTopicPartition()
+	rp.Partition, rp.Timestamp, rp.CurrentLeaderEpoch = s.partition, timestamp, -1
+	rt := kmsg.NewListOffsetsRequestTopic()
+	rt.Topic, rt.Partitions = TopicName, append(rt.Partitions, rp)
+	req.Topics = append(req.Topics, rt)
+	resp, err := req.RequestWith(ctx, s.client)
+	if err != nil {
+		return 0, err
 	}
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		return 0, kerr.UnknownTopicOrPartition
+	}
+	p := &resp.Topics[0].Partitions[0]
+	return p.Offset, kerr.ErrorForCode(p.ErrorCode)
 }
 
 // Of returns what is kept of a partition's records, by offset.
@@ -172,39 +220,87 @@ type Change struct {
 
 // Save makes changes durable (acks=all). Those that change nothing cost nothing.
 func (s *Store) Save(ctx context.Context, changes []Change) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var news []Change
-	for _, c := range changes {
-		if old, ok := s.states[c.ID]; c.State == nil && ok || c.State != nil && old != *c.State {
-			news = append(news, c)
-		}
-	}
-	if len(news) == 0 {
-		return nil
-	}
-	if !s.refused {
-		if err := s.checked(s.write(ctx, news)); err != nil {
-			return err
-		}
+	s.work.Lock()
+	defer s.work.Unlock()
+	news := s.news(changes)
+	err := s.write(ctx, len(news), func(i int) (*kgo.Record, error) {
+		c := &news[i]
+		return encode(s.partition, key{Group: s.group, Topic: c.Topic, Partition: c.Partition, Offset: c.Offset}, c.State)
+	})
+	if err != nil {
+		return err
 	}
 	for _, c := range news {
-		if c.State == nil {
-			delete(s.states, c.ID)
-		} else {
-			s.states[c.ID] = *c.State
-		}
+		s.set(c.ID, c.State)
 	}
 	return nil
 }
 
-func (s *Store) write(ctx context.Context, news []Change) error {
-	if err := s.ensure(ctx); err != nil {
+// news are the changes that change something.
+func (s *Store) news(changes []Change) (news []Change) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range changes {
+		if c.State != nil {
+			c.Cause = c.Cause[:min(len(c.Cause), maxCause)]
+		}
+		if old, ok := s.states[c.ID]; c.State == nil && ok || c.State != nil && old != *c.State {
+			news = append(news, c)
+		}
+	}
+	return news
+}
+
+// MarkChange is a new mark; nil: none.
+type MarkChange struct {
+	MarkID
+	*Mark
+}
+
+// SaveMarks makes marks durable (acks=all).
+func (s *Store) SaveMarks(ctx context.Context, changes []MarkChange) error {
+	s.work.Lock()
+	defer s.work.Unlock()
+	err := s.write(ctx, len(changes), func(i int) (*kgo.Record, error) {
+		c := &changes[i]
+		return encode(s.partition, key{Group: s.group, Topic: c.Topic, Partition: c.Partition, Session: c.Session}, c.Mark)
+	})
+	if err != nil {
 		return err
 	}
-	records := make([]*kgo.Record, len(news))
-	for i, c := range news {
-		r, err := encode(s.group, s.partition, c.ID, c.State)
+	for _, c := range changes {
+		s.setMark(c.MarkID, c.Mark)
+	}
+	return nil
+}
+
+// Marks returns the marks of a partition, by session.
+func (s *Store) Marks(topic string, partition int32) map[string]Mark {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := map[string]Mark{}
+	for id, m := range s.marks {
+		if id.Topic == topic && id.Partition == partition {
+			list[id.Session] = m
+		}
+	}
+	return list
+}
+
+// write writes n records. s.work is held.
+func (s *Store) write(ctx context.Context, n int, record func(i int) (*kgo.Record, error)) error {
+	if n == 0 || s.refused {
+		return nil
+	}
+	if err := s.ensure(ctx); err != nil {
+		return s.checked(err)
+	}
+	if s.refused {
+		return nil
+	}
+	records := make([]*kgo.Record, n)
+	for i := range records {
+		r, err := record(i)
 		if err != nil {
 			return err
 		}
@@ -214,20 +310,29 @@ func (s *Store) write(ctx context.Context, news []Change) error {
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
 		s.partitions = 0 // it was deleted
 	}
-	return err
+	return s.checked(err)
 }
 
 // ensure makes the topic where it is missing.
 func (s *Store) ensure(ctx context.Context) error {
-	admin := kadm.NewClient(s.client)
-	err := s.find(ctx, admin)
+	err := s.find(ctx)
 	if !errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return err
 	}
 	compact := "compact"
-	_, err = admin.CreateTopic(ctx, newPartitions, -1, map[string]*string{"cleanup.policy": &compact}, TopicName)
+	_, err = kadm.NewClient(s.client).CreateTopic(ctx, newPartitions, -1, map[string]*string{"cleanup.policy": &compact}, TopicName)
 	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 		return err
 	}
-	return s.find(ctx, admin)
+	for range 50 { // until it is known to the brokers, and to the client
+		if err = s.find(ctx); !errors.Is(err, kerr.UnknownTopicOrPartition) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return err
 }
