@@ -73,7 +73,8 @@ func (c *conn) planCommit(ctx context.Context, call *commitCall, plans []*partPl
 			p.part.unsure = now // whoever joined the group may come through another gateway
 		}
 		p.part.mu.Unlock()
-		old = old || begins
+		// Without members Kafka takes anybody's commit at any time, past this gateway too.
+		old = old || begins || call.generation < 0 && len(p.ranges) > 0
 		if old || call.txn {
 			stale = append(stale, p.part)
 		}
