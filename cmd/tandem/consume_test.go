@@ -243,6 +243,35 @@ func TestConsumeStopsOnFailure(t *testing.T) {
 	}
 }
 
+// Where nothing is said of what comes after the last attempt there is none.
+func TestConsumeTriesForever(t *testing.T) {
+	s := startServing(t, "--listen", fmt.Sprintf("127.0.0.1:%d", freePort(t)))
+	produceOrders(t, s.bootstrap, 1, 1)
+	c := startConsuming(t, "orders", "--kafka", s.bootstrap, "--group", "g", "--from-beginning", "--backoff", "1ms", "--max-backoff", "1ms", "--",
+		"/bin/sh", "-c", `[ $TANDEM_ATTEMPT -gt 15 ] && echo "$TANDEM_KEY $(cat)"`)
+	until(t, "the record", func() bool { return c.stdout.String() != "" })
+	c.end(t, "1 done, 15 failed attempts")
+}
+
+// The topic of a view is empty: without its gateway nothing would ever come.
+func TestConsumeRefusesAViewWithoutItsGateway(t *testing.T) {
+	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "orders"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fake.Close()
+	bootstrap := fake.ListenAddrs()[0]
+	if code, _, stderr := run(t, "view", "create", "orders-wide", "--source", "orders", "--partitions", "4", "--kafka", bootstrap); code != 0 {
+		t.Fatal(stderr)
+	}
+	for _, more := range []string{"--key-order", "--in-process", "--concurrency=1"} {
+		code, _, stderr := run(t, "consume", "orders-wide", "--group", "g", "--kafka", bootstrap, more, "--", "cat")
+		if code != 1 || !strings.Contains(stderr, "orders-wide is a view, and only a gateway shows its records") {
+			t.Errorf("%s: %d %s", more, code, stderr)
+		}
+	}
+}
+
 func TestConsumeErrorsAreOneLine(t *testing.T) {
 	quick := filepath.Join(t.TempDir(), "tandem.yaml")
 	os.WriteFile(quick, []byte("limits: {start-timeout: 300ms}"), 0o600)
