@@ -118,14 +118,35 @@ func (s *session) onAssigned(ctx context.Context, _ *kgo.Client, ranges assignor
 func (s *session) onRevoked(ctx context.Context, _ *kgo.Client, ranges assignor.Ranges) {
 	s.joined()
 	var work sync.WaitGroup
+	again := assignor.Ranges{}
 	s.eachPart(ranges, func(tp executor.TP, keys keyrange.Set) {
+		if base := ranges[tp.Topic][tp.Partition].Base; s.otherBase(tp, base) {
+			// A part of a whole partition goes, whose positions are of another base than those it is worked on with.
+			has, _ := s.balancer.Ranges()
+			rest := keyrange.AppendSubtract(nil, has.Set(tp.Topic, tp.Partition), keys)
+			again.Put(tp.Topic, tp.Partition, rest, base)
+			keys = keyrange.Set{keyrange.Full}
+		}
 		work.Go(func() { s.giveUp(ctx, tp, keys) })
 	})
 	work.Wait()
 	s.unmark(ctx, ranges)
+	if len(again) > 0 {
+		if err := s.gain(ctx, again); err != nil && ctx.Err() == nil {
+			s.fail(err)
+		}
+	}
 	if s.cfg.onRevoked != nil {
 		s.cfg.onRevoked(ctx, public(ranges))
 	}
+}
+
+// otherBase reports whether a partition is worked on with key positions of another base. 0 is none.
+func (s *session) otherBase(tp executor.TP, base int32) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.parts[tp]
+	return base > 0 && p != nil && p.base != base
 }
 
 func (s *session) onLost(ctx context.Context, _ *kgo.Client, ranges assignor.Ranges) {
