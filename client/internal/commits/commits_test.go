@@ -31,10 +31,10 @@ func TestWhatIsCommittedComesBack(t *testing.T) {
 	want(t, c, part("orders", nil), "-1")
 	// Two members' commits for one partition, one with both, in one call; and a whole partition.
 	commit(t, c, entry("orders", halves[0], 20, 30, 39, 50, 50), entry("orders", halves[1], 10), entry("bills", nil, 5, 7, 7))
-	want(t, c, part("orders", nil), "10 [00000000-7fffffff][[10-19] [30-39] [50-50]]")
-	want(t, c, part("orders", halves[0]), "10 [00000000-7fffffff][[10-19] [30-39] [50-50]]")
+	want(t, c, part("orders", nil), "10 [00000000-7fffffff] [[10-19] [30-39] [50-50]]")
+	want(t, c, part("orders", halves[0]), "10 [00000000-7fffffff] [[10-19] [30-39] [50-50]]")
 	want(t, c, part("orders", halves[1]), "10")
-	want(t, c, part("bills", nil), "5 [00000000-ffffffff][[7-7]]")
+	want(t, c, part("bills", nil), "5 [00000000-ffffffff] [[7-7]]")
 	commit(t, c, entry("orders", halves[1], -1, 12, 12), entry("orders", halves[1], 12))
 	list, err := c.Fetch(soon(t), []Partition{part("orders", halves[0]), part("bills", nil), part("orders", halves[1]), part("orders", keyrange.Set{{First: 0, Last: 9}})})
 	if err != nil || len(list) != 4 {
@@ -104,6 +104,9 @@ func TestErrors(t *testing.T) {
 			if n := seen.Hits(); c.attempts != 0 && int(n) != c.attempts || c.attempts == 0 && n != 1 {
 				t.Errorf("%d attempts", n)
 			}
+			if c.err == kerr.RequestTimedOut {
+				return // nobody knows
+			}
 			if at := row(t, w, "orders"); c.class == Done && at != 10 || c.class != Done && at != -1 {
 				t.Errorf("the cluster has %d", at)
 			}
@@ -146,7 +149,7 @@ func TestMembers(t *testing.T) {
 			t.Errorf("%v, not %v", errs, want)
 		}
 	}
-	want(t, c, part("orders", nil), "10 [00000000-ffffffff][[20-29]]")
+	want(t, c, part("orders", nil), "10 [00000000-ffffffff] [[20-29]]")
 }
 
 // At the limit of open ranges the gateway asks to come again, and nothing is lost.
@@ -169,7 +172,7 @@ func TestBackPressure(t *testing.T) {
 	if errs := c.CommitUntil(soon(t), NoMember, more); errs != nil {
 		t.Fatal(errs)
 	}
-	want(t, c, part("orders", nil), "29 [00000000-ffffffff][[100-100] [102-102]]")
+	want(t, c, part("orders", nil), "29 [00000000-ffffffff] [[100-100] [102-102]]")
 }
 
 // Versions without room for the additions are not used for them.
@@ -278,7 +281,7 @@ func TestFetchComesAgain(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	forever.Remove()
-	w.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetFetch}, Err: kerr.GroupAuthorizationFailed, TopLevel: true})
+	w.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetFetch}, Group: group, Err: kerr.GroupAuthorizationFailed})
 	if _, err := c.Fetch(soon(t), []Partition{part("orders", nil)}); !errors.Is(err, kerr.GroupAuthorizationFailed) {
 		t.Errorf("%v", err)
 	}
@@ -311,5 +314,5 @@ func TestCoordinatorMoves(t *testing.T) {
 	if errs := c.CommitUntil(soon(t), NoMember, []Entry{entry("orders", nil, 10)}); errs != nil {
 		t.Fatal(errs)
 	}
-	want(t, c, part("orders", nil), "10 [00000000-ffffffff][[20-20]]")
+	want(t, c, part("orders", nil), "10 [00000000-ffffffff] [[20-20]]")
 }

@@ -100,10 +100,13 @@ func (c *conn) look(p []byte) error {
 		p, c.rest = p[skip:], c.rest-skip
 	}
 	for len(p) > 0 {
-		if len(p) < frameSize+4 {
+		size := 0
+		if len(p) >= frameSize+4 {
+			size = int(int32(binary.BigEndian.Uint32(p)))
+		}
+		if size < 4 { // of the key and version
 			return fmt.Errorf("%w (the head of a request in %d bytes cannot be looked at)", ErrUnsupported, len(p))
 		}
-		size := int(binary.BigEndian.Uint32(p))
 		content := p[frameSize:min(frameSize+size, len(p))]
 		key, version := int16(binary.BigEndian.Uint16(content)), int16(binary.BigEndian.Uint16(content[2:]))
 		if err := c.admit(key, version, content, len(content) == size); err != nil {

@@ -172,6 +172,9 @@ func (a answers) one(c *Committed) error {
 	if c.Plain {
 		plain = 1
 	}
+	if a[plain] == nil {
+		return nil // the group does not exist
+	}
 	p := a[plain][c.Topic][c.Partition.Partition]
 	if p == nil {
 		return errMissing

@@ -33,7 +33,7 @@ func newFetchRequest(group string, topics []kmsg.OffsetFetchRequestGroupTopic) *
 	return &fetchRequest{req}
 }
 
-// read sorts an answer of any version.
+// read sorts an answer of any version. Of a group that does not exist it is nil: nothing was committed.
 func read(resp *kmsg.OffsetFetchResponse) (answer, error) {
 	a := make(answer)
 	add := func(topic string, p *kmsg.OffsetFetchResponseGroupTopicPartition) {
@@ -52,12 +52,12 @@ func read(resp *kmsg.OffsetFetchResponse) (answer, error) {
 				add(t.Topic, &p)
 			}
 		}
-		return a, kerr.ErrorForCode(resp.ErrorCode)
+		return known(a, resp.ErrorCode)
 	}
 	for i := range resp.Groups {
 		g := &resp.Groups[i]
-		if err := kerr.ErrorForCode(g.ErrorCode); err != nil {
-			return nil, err
+		if g.ErrorCode != 0 {
+			return known(nil, g.ErrorCode)
 		}
 		for j := range g.Topics {
 			t := &g.Topics[j]
@@ -66,5 +66,12 @@ func read(resp *kmsg.OffsetFetchResponse) (answer, error) {
 			}
 		}
 	}
-	return a, kerr.ErrorForCode(resp.ErrorCode)
+	return known(a, resp.ErrorCode)
+}
+
+func known(a answer, code int16) (answer, error) {
+	if code == kerr.GroupIDNotFound.Code {
+		return nil, nil
+	}
+	return a, kerr.ErrorForCode(code)
 }

@@ -79,7 +79,7 @@ func offsetRanges(e *Entry) []tandemmsg.OffsetRange {
 		list = append(list, tandemmsg.OffsetRange{First: 0, Last: e.Watermark - 1})
 	}
 	for _, r := range e.Ranges {
-		if r.Last >= r.First && r.Last < e.Watermark {
+		if 0 <= r.First && r.First <= r.Last && r.Last < e.Watermark {
 			continue
 		}
 		if r.First >= 0 && r.First < e.Watermark {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tandem-kafka/tandem/client/internal/gatewaytest"
 	"github.com/tandem-kafka/tandem/keyrange"
@@ -282,6 +283,39 @@ func TestKeyRangesChange(t *testing.T) {
 		}
 	}
 	all.once(t, n)
+	for token := range parts {
+		f.Remove(token)
+	}
+	if st := f.Stats(); st.Streams != 0 || st.Buffered != 0 {
+		t.Errorf("without streams there is %+v", st)
+	}
+}
+
+// What is under way for a stream that was removed, or that has to begin elsewhere since data before it was damaged, is not used.
+func TestAnswersThatCameTooLate(t *testing.T) {
+	for name, change := range map[string]func(*Fetcher, *stream){
+		"removed":   func(f *Fetcher, s *stream) { f.end(s) },
+		"elsewhere": func(_ *Fetcher, s *stream) { s.turn++ },
+		"in time":   func(*Fetcher, *stream) {},
+	} {
+		w := gatewaytest.Start(t, nil)
+		f := fetching(t, w.Direct, nil)
+		token := add(t, f, Stream{Topic: "nothing"})[0]
+		f.mu.Lock()
+		s := f.streams[token]
+		r := f.request([]*stream{s}, time.Second)
+		change(f, s)
+		resp := kmsg.NewPtrFetchResponse()
+		rt, rp := kmsg.NewFetchResponseTopic(), kmsg.NewFetchResponseTopicPartition()
+		rp.RecordBatches = batch(0)
+		rt.Topic, rt.Partitions = "nothing", append(rt.Partitions, rp)
+		resp.Topics = append(resp.Topics, rt)
+		slots := f.answered(r, resp)
+		if used := len(slots) > 0; used != (name == "in time") || used != (len(s.slots) > 0) || s.busy {
+			t.Errorf("%s: used %v, %d wait, busy %v", name, used, len(s.slots), s.busy)
+		}
+		f.mu.Unlock()
+	}
 }
 
 func TestRead(t *testing.T) {

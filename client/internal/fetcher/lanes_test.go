@@ -2,6 +2,7 @@ package fetcher
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -130,11 +131,13 @@ func TestLatencyBesideBulk(t *testing.T) {
 	add(t, f, Stream{Topic: "bulk"}, Stream{Topic: "tail"})
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
+	var producers sync.WaitGroup
+	defer producers.Wait()
 	bulk, sent, slowest := 0, time.Time{}, time.Duration(0)
 	for tail := 0; tail < 10 || bulk < 3000; {
 		if sent.IsZero() && tail < 10 {
 			sent = time.Now()
-			go w.ProduceRecords([]*kgo.Record{{Topic: "tail"}})
+			producers.Go(func() { w.ProduceRecords([]*kgo.Record{{Topic: "tail"}}) })
 		}
 		b, err := f.Next(ctx)
 		if err != nil {

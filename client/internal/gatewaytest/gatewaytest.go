@@ -105,7 +105,7 @@ func (w *World) Produce(topic string, n int, opts ...kgo.Opt) {
 // ProduceRecords writes records past the gateway, and waits until they are there.
 func (w *World) ProduceRecords(records []*kgo.Record, opts ...kgo.Opt) {
 	w.T.Helper()
-	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(w.Fake.ListenAddrs()...)}, opts...)...)
+	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(w.Fake.ListenAddrs()...), kgo.DisableClientMetrics()}, opts...)...)
 	if err != nil {
 		w.T.Fatal(err)
 	}
