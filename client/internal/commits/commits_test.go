@@ -101,7 +101,7 @@ func TestErrors(t *testing.T) {
 			if got := Classify(errs[0]); got != c.class || got != Done && !errors.Is(errs[0], c.err) {
 				t.Fatalf("%v, class %d", errs[0], got)
 			}
-			if n := seen.Hits(); c.attempts != 0 && int(n) != c.attempts || c.attempts == 0 && n != 1 {
+			if n := seen.Hits(); c.attempts != 0 && n != c.attempts || c.attempts == 0 && n != 1 {
 				t.Errorf("%d attempts", n)
 			}
 			if c.err == kerr.RequestTimedOut {

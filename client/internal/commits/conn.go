@@ -107,7 +107,8 @@ func (c *conn) look(p []byte) error {
 		if size < 4 { // of the key and version
 			return fmt.Errorf("%w (the head of a request in %d bytes cannot be looked at)", ErrUnsupported, len(p))
 		}
-		content := p[frameSize:min(frameSize+size, len(p))]
+		content := p[frameSize:]
+		content = content[:min(size, len(content))]
 		key, version := int16(binary.BigEndian.Uint16(content)), int16(binary.BigEndian.Uint16(content[2:]))
 		if err := c.admit(key, version, content, len(content) == size); err != nil {
 			return err

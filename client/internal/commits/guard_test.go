@@ -324,6 +324,7 @@ func TestConnections(t *testing.T) {
 func FuzzConn(f *testing.F) {
 	f.Add(append(ask(3), individual(8)...), versionsAnswer(3, tandemmsg.Features{IndividualCommit: true}, 0))
 	f.Add(individual(8), []byte{0, 0, 0, 1})
+	f.Add([]byte{0, 0, 0, 0, 0, 8, 0, 8}, []byte{0})
 	f.Add(text(), []byte{0xff, 0xff, 0xff, 0xff, 0})
 	f.Fuzz(func(t *testing.T, request, answer []byte) {
 		w := &wired{step: 5}

@@ -20,10 +20,14 @@
 //
 // Two connections to each broker. A broker works on one request of a connection at a time, so who is added, resumed or taken
 // during a long poll would have to wait until it ends. Ending it early means to cut the connection, and to dial and
-// authenticate again. Therefore a second client, if there is one, carries what comes during the long poll of the first: in
-// short polls of 50 ms, which are as long as somebody who comes later still may have to wait, and only until the long poll ends
-// and takes all of them along. So at rest there is one request per broker and Config.MaxWait. Without a second client polls
+// authenticate again. Therefore a second client, if there is one, carries what comes during the long poll of the first. It does so in
+// polls of 50 ms, since somebody who comes still later has to wait for one of them to end. The last of them ends just before the
+// first client's does, whose next request takes all of them along; while the second is busy the first polls as shortly, so
+// that this happens soon. So at rest there is one request per broker and Config.MaxWait. Without a second client polls
 // are short while some stream is left out of them.
+//
+// A partition is in a request more than once only with key ranges: a gateway answers as often, in the order of the request. Of
+// whole partitions, which Kafka knows once in a request, the others take turns.
 //
 // Not done: rack-aware reads from followers (KIP-392), detection of truncated logs (KIP-320).
 package fetcher
