@@ -15,6 +15,7 @@ import (
 	"github.com/tandem-kafka/tandem/internal/slicecache"
 	"github.com/tandem-kafka/tandem/internal/upstream"
 	"github.com/tandem-kafka/tandem/keyrange"
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // facts is what the gateway knows of individual commits: one ledger per group
@@ -89,7 +90,16 @@ func (f *facts) catchUp(ctx context.Context, group string) error {
 	if !f.gw.cfg.IndividualCommits || f.absent.within(absentFor) {
 		return nil
 	}
-	if err := f.log.CatchUp(ctx, group); err != nil {
+	err := f.log.CatchUp(ctx, group)
+	if errors.Is(err, kerr.TopicAuthorizationFailed) {
+		// So it is where views came first and nobody wanted more: they must go on. Who commits individually is refused.
+		if f.gw.often.now("rights to the fact log", time.Hour) {
+			f.gw.log.Warn("no individual commits: the gateway's user has no rights to their topic", "topic", icommit.TopicName, "cure", "give it CREATE, READ, WRITE and DESCRIBE, or set individual.commit.enable: false")
+		}
+		f.absent.now()
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	if f.log.Followed() == 0 {

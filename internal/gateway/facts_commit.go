@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -150,7 +151,11 @@ func (c *conn) storeFacts(ctx context.Context, call *commitCall, p *partPlan, so
 	if err := c.gw.facts.store(ctx, p.part.key, p.plan.Era, added, p.plan.Source.Offset, c.alone(p)); err != nil {
 		// The stable offset may have counted them: they are done. Nobody knows of the others, so the client has to say it again.
 		c.gw.unreadable(call.group, err)
-		p.failRanges(call, kerr.CoordinatorLoadInProgress.Code)
+		code := kerr.CoordinatorLoadInProgress.Code
+		if errors.Is(err, kerr.TopicAuthorizationFailed) {
+			code = kerr.TopicAuthorizationFailed.Code
+		}
+		p.failRanges(call, code)
 		return true
 	}
 	if len(added) > 0 {
