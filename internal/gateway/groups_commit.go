@@ -129,10 +129,11 @@ func (c *conn) resolveRow(call *commitCall, r *commitRow) bool {
 // leaves each row's result in its code.
 func (c *conn) commitViews(ctx context.Context, call *commitCall) error {
 	plans := call.byPart()
-	back, err := c.commitPlans(ctx, call, plans, false)
-	if err == nil && back {
+	again, err := c.commitPlans(ctx, call, plans, false)
+	back := goesBack(plans)
+	if err == nil && again {
 		// Alone, so that no other commit of this gateway writes a source row that
-		// counts what this one takes back.
+		// counts what this one takes back, or opens an era beside this one.
 		_, err = c.commitPlans(ctx, call, plans, true)
 	}
 	if err != nil {
@@ -141,15 +142,16 @@ func (c *conn) commitViews(ctx context.Context, call *commitCall) error {
 		}
 		return err
 	}
-	if back {
+	if again && back {
 		return c.settle(ctx, call, plans)
 	}
 	return nil
 }
 
-// commitPlans plans and sends. If the commit goes back and is not in a
-// transaction, it does so only with alone, and otherwise reports back.
-func (c *conn) commitPlans(ctx context.Context, call *commitCall, plans []*partPlan, alone bool) (back bool, err error) {
+// commitPlans plans and sends. If the commit goes back or opens an era and is not
+// in a transaction, it does so only with alone, and otherwise asks for that by
+// again.
+func (c *conn) commitPlans(ctx context.Context, call *commitCall, plans []*partPlan, alone bool) (again bool, err error) {
 	for _, p := range plans {
 		p.turn = p.part.gate.enter(ctx, alone)
 		defer p.part.gate.leave(alone)
@@ -158,12 +160,12 @@ func (c *conn) commitPlans(ctx context.Context, call *commitCall, plans []*partP
 		if err := c.planCommit(ctx, call, plans); err != nil {
 			return false, err
 		}
-		if back = goesBack(plans); back && !call.txn {
+		if (goesBack(plans) || opens(plans)) && !call.txn {
 			return true, nil
 		}
 	}
-	if alone || back {
-		if err := c.replanBack(ctx, call, plans); err != nil {
+	if alone || goesBack(plans) {
+		if err := c.replan(ctx, call, plans); err != nil {
 			return false, err
 		}
 	}

@@ -27,6 +27,10 @@ func goesBack(plans []*partPlan) bool {
 	return slices.ContainsFunc(plans, func(p *partPlan) bool { return len(p.plan.Back) > 0 })
 }
 
+func opens(plans []*partPlan) bool {
+	return slices.ContainsFunc(plans, func(p *partPlan) bool { return p.picture != nil && p.plan.Opens })
+}
+
 // byPart sorts the rows by source partition, in the order of partKey.compare.
 func (call *commitCall) byPart() []*partPlan {
 	var plans []*partPlan
@@ -83,16 +87,6 @@ func (c *conn) planCommit(ctx context.Context, call *commitCall, plans []*partPl
 		return err
 	}
 	for _, p := range plans {
-		if err := c.plan(ctx, call, p); err != nil {
-			return err
-		}
-		if !p.plan.Opens || p.picture == nil || slices.Contains(stale, p.part) {
-			continue
-		}
-		// An era is opened from rows read afresh: others may have opened it already.
-		if err := c.read(ctx, call, plans, []*groupPart{p.part}); err != nil {
-			return err
-		}
 		if err := c.plan(ctx, call, p); err != nil {
 			return err
 		}
@@ -212,8 +206,9 @@ func (c *conn) env(ctx context.Context, call *commitCall, p *partPlan) (progress
 	return env, nil
 }
 
-// replanBack plans again for commits that go back.
-func (c *conn) replanBack(ctx context.Context, call *commitCall, plans []*partPlan) error {
+// replan plans again, from rows read afresh, for commits that go back or open an
+// era.
+func (c *conn) replan(ctx context.Context, call *commitCall, plans []*partPlan) error {
 	var parts []*groupPart
 	ectx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -226,13 +221,28 @@ func (c *conn) replanBack(ctx context.Context, call *commitCall, plans []*partPl
 			_, _, _ = c.gw.cache.End(ectx, p.part.key.source, r.view.Slicing(), r.commit.Slice, committed)
 		}
 	}
-	if err := c.read(ctx, call, plans, parts); err != nil {
-		return err
-	}
-	for _, p := range plans {
-		if err := c.plan(ctx, call, p); err != nil {
+	for again := true; again; {
+		if err := c.read(ctx, call, plans, parts); err != nil {
 			return err
+		}
+		again = false
+		for _, p := range plans {
+			known := p.factsEra()
+			if err := c.plan(ctx, call, p); err != nil {
+				return err
+			}
+			// Facts of an era that another gateway opened came to be known after the
+			// rows were read: its source row is to be seen before the next is opened.
+			again = again || p.picture != nil && p.plan.Opens && p.factsEra() > known
 		}
 	}
 	return nil
+}
+
+// factsEra is the era of the latest facts that the plan knows of; -1: none.
+func (p *partPlan) factsEra() int64 {
+	if p.picture == nil {
+		return -1
+	}
+	return p.picture.FactsEra()
 }

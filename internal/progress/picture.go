@@ -124,6 +124,9 @@ func (p *Picture) SetApart(r Row) {
 // while that is the current era, and a new era is above theirs.
 func (p *Picture) SetFacts(era int64, f Facts) { p.facts, p.fact = f, era }
 
+// FactsEra is the era of the facts that the picture was told of, whether they count or not; -1: there never were any.
+func (p *Picture) FactsEra() int64 { return p.fact }
+
 // factsIn returns what counts in an era; nil: nothing. Without a source row nothing does: it has expired, or was deleted. Nor
 // does anything in an era in which a slice was set back, by a rewind or by a tool: facts cannot be taken back, and nobody can say
 // which of them came before.
