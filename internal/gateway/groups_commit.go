@@ -130,22 +130,36 @@ func (c *conn) resolveRow(call *commitCall, r *commitRow) bool {
 func (c *conn) commitViews(ctx context.Context, call *commitCall) error {
 	plans := call.byPart()
 	again, err := c.commitPlans(ctx, call, plans, false)
-	back := goesBack(plans)
-	if err == nil && again {
-		// Alone, so that no other commit of this gateway writes a source row that
-		// counts what this one takes back, or opens an era beside this one.
-		_, err = c.commitPlans(ctx, call, plans, true)
-	}
 	if err != nil {
-		for _, p := range plans {
-			p.part.drop() // whether it was written is not known
-		}
+		unknown(plans)
 		return err
 	}
-	if again && back {
-		return c.settle(ctx, call, plans)
+	if !again {
+		return nil
 	}
-	return nil
+	if err := c.commitAlone(ctx, call, plans); err != nil {
+		return err
+	}
+	return c.settle(ctx, call, plans)
+}
+
+// commitAlone plans and sends a commit that goes back or opens an era: alone, so
+// that no other commit of this gateway writes a source row that counts what this one
+// takes back, or opens an era beside this one.
+func (c *conn) commitAlone(ctx context.Context, call *commitCall, plans []*partPlan) error {
+	_, err := c.commitPlans(ctx, call, plans, true)
+	if err != nil {
+		unknown(plans)
+	}
+	return err
+}
+
+// unknown drops the pictures of plans of which it is not known whether they were
+// written.
+func unknown(plans []*partPlan) {
+	for _, p := range plans {
+		p.part.drop()
+	}
 }
 
 // commitPlans plans and sends. If the commit goes back or opens an era and is not

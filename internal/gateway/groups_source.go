@@ -12,27 +12,76 @@ import (
 
 // settle makes sure that a commit that went back is honoured before it is
 // answered: other gateways may have written a source row from rows that they
-// read before.
+// read before, or opened an era. In that the rows of this commit do not count, so
+// they are committed again.
 func (c *conn) settle(ctx context.Context, call *commitCall, plans []*partPlan) error {
-	now := time.Now()
-	plans = slices.DeleteFunc(slices.Clone(plans), func(p *partPlan) bool {
+	for range settleTries {
+		back := slices.DeleteFunc(slices.Clone(plans), func(p *partPlan) bool {
+			return len(p.plan.Back) == 0 || p.plain || time.Since(c.gw.signs(p.part)) > 2*c.gw.cfg.Limits.RefreshRows
+		})
+		if len(back) == 0 {
+			return nil
+		}
+		select {
+		case <-time.After(c.gw.cfg.Limits.RefreshRows + 500*time.Millisecond):
+		case <-ctx.Done():
+			return errDone
+		case <-c.gw.drainCtx.Done():
+		}
+		moved, err := c.moved(ctx, call, back)
+		if err != nil {
+			return err
+		}
+		if !moved {
+			return c.writeSources(ctx, call, back, func(p *progress.Picture, stable int64) bool {
+				offset, ours := p.Source()
+				return ours && offset > stable
+			})
+		}
+		if err := c.commitAlone(ctx, call, plans); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settleTries bounds how often a commit that went back is committed anew.
+const settleTries = 3
+
+// signs is when another gateway was last seen to write for the group.
+func (g *Gateway) signs(p *groupPart) time.Time {
+	p.mu.Lock()
+	at := p.others
+	p.mu.Unlock()
+	if s := g.facts.state(p.key.facts()); s != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.others.After(at) {
+			at = s.others
+		}
+	}
+	return at
+}
+
+// moved reports whether another gateway has written a source row of another era
+// than a plan was for.
+func (c *conn) moved(ctx context.Context, call *commitCall, plans []*partPlan) (moved bool, err error) {
+	parts := make([]*groupPart, len(plans))
+	for i, p := range plans {
+		parts[i] = p.part
+	}
+	if _, err := c.refresh(ctx, call.group, parts); err != nil {
+		return false, err
+	}
+	for _, p := range plans {
 		p.part.mu.Lock()
-		defer p.part.mu.Unlock()
-		return len(p.plan.Back) == 0 || p.plain || now.Sub(p.part.others) > 2*c.gw.cfg.Limits.RefreshRows
-	})
-	if len(plans) == 0 {
-		return nil
+		if picture := p.part.picture; picture != nil {
+			_, ours := picture.Source()
+			moved = moved || ours && picture.Era() != p.plan.Era
+		}
+		p.part.mu.Unlock()
 	}
-	select {
-	case <-time.After(c.gw.cfg.Limits.RefreshRows + 500*time.Millisecond):
-	case <-ctx.Done():
-		return errDone
-	case <-c.gw.drainCtx.Done():
-	}
-	return c.writeSources(ctx, call, plans, func(p *progress.Picture, stable int64) bool {
-		offset, ours := p.Source()
-		return ours && offset > stable
-	})
+	return moved, nil
 }
 
 // writeSources reads parts afresh and writes the source rows of those that wanted
