@@ -87,17 +87,13 @@ func (g *gateway) plan(r *request, first bool) (ok bool) {
 		g.refresh(r.base)
 	}
 	g.planFrom(r, g.next(r.base))
-	if r.plan.Opens && !fresh { // an era begins from rows read afresh: others may have begun it
-		g.refresh(r.base)
-		g.planFrom(r, g.next(r.base))
-	}
-	if r.alone = len(r.plan.Back) > 0; !r.alone {
+	if r.alone = len(r.plan.Back) > 0 || r.plan.Opens; !r.alone {
 		return !g.locked(r.base, false)
 	}
 	if g.locked(r.base, true) {
 		return false
 	}
-	// Read the rows afresh, and look whether the slices hold anything in between.
+	// Read the rows afresh: others may have begun the era already. And look whether the slices hold anything in between.
 	g.refresh(r.base)
 	g.planFrom(r, g.w.truth(r.base))
 	return true

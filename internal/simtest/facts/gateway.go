@@ -10,8 +10,8 @@ import (
 
 // Times, in steps of the simulation.
 const (
-	lease    = 30 // a picture older than this is read again before a commit
-	delivery = 12 // a request that takes longer is lost
+	lease    = 20 // a picture older than this is read again before a commit
+	delivery = 8  // a request that takes longer is lost
 	settle   = lease + delivery + 2
 	rest     = 4 // steps without a commit after which a heartbeat looks at the source row
 )
@@ -23,7 +23,7 @@ type gateway struct {
 	life      int // how often it was started
 	pictures  map[int]*progress.Picture
 	readAt    map[int]int64
-	others    map[int]int64 // when a reading last showed rows that this gateway did not write
+	signs     map[int]int64 // when another gateway was last seen to write
 	unsettled map[int]int64 // pictures that commits were accepted for since the source row was last looked at, and when
 	under     []*request    // commits that were planned and not yet answered
 	unsure    map[int]int64 // when something last happened by which others may write a source row without knowing of a commit here
@@ -34,7 +34,7 @@ type gateway struct {
 
 func (g *gateway) start() {
 	g.life++
-	g.pictures, g.readAt, g.others, g.unsettled = map[int]*progress.Picture{}, map[int]int64{}, map[int]int64{}, map[int]int64{}
+	g.pictures, g.readAt, g.signs, g.unsettled = map[int]*progress.Picture{}, map[int]int64{}, map[int]int64{}, map[int]int64{}
 	g.unsure = map[int]int64{}
 	g.under, g.ledger, g.log, g.read = nil, newLedger(), g.w.log, 0
 }
@@ -71,7 +71,7 @@ func (g *gateway) follow(all bool) {
 	g.read = n
 	if g.ledger.Others() != others {
 		for base := range bases {
-			g.unsure[base] = g.w.now
+			g.signs[base], g.unsure[base] = g.w.now, g.w.now
 		}
 	}
 }
@@ -82,7 +82,7 @@ func (g *gateway) refresh(base int) {
 	old := g.pictures[base]
 	g.pictures[base] = g.w.picture(base)
 	if old != nil && !old.Equal(g.pictures[base]) {
-		g.others[base], g.unsure[base] = g.w.now, g.w.now
+		g.signs[base], g.unsure[base] = g.w.now, g.w.now
 	}
 	g.readAt[base] = g.w.now
 }

@@ -2,6 +2,7 @@ package facts
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/tandem-kafka/tandem/internal/progress"
 )
@@ -12,7 +13,10 @@ type rewind struct {
 	from int64 // the position before
 	to   int64
 	done map[*record]bool // again, since the seek
-	at   int64            // when the gateway has the broker's answer; 0: not yet
+	// began is where the gateway had said that it starts, and era the one that the commit was planned for.
+	began, era int64
+	tries      int
+	at         int64 // when the gateway has the broker's answer; 0: not yet
 }
 
 // seekBack goes back in a slice of a view and commits there. Only where no record is read twice: readers of the same records at the
@@ -38,7 +42,7 @@ func (m *member) seekBack() {
 	from := min(s.pos, s.committed)
 	s.pos = w.rng.Int64N(s.pos)
 	w.lower(s.keys, s.base, s.pos)
-	m.rewind = &rewind{s: s, from: from, to: s.pos, done: map[*record]bool{}}
+	m.rewind = &rewind{s: s, from: from, to: s.pos, began: s.began, done: map[*record]bool{}}
 	w.logf("%v seeks back in %v to %d", m, s, s.pos)
 	m.send(&request{m: m, base: s.base}, []*share{s})
 	if m.busy == nil { // it has to wait, and does without
@@ -49,7 +53,7 @@ func (m *member) seekBack() {
 // rewound: the broker has accepted a commit that goes back.
 func (m *member) rewound() {
 	w, r := m.w, m.rewind
-	if at, seen := m.gw.others[r.s.base]; !seen || w.now-at > 2*lease {
+	if at, seen := m.gw.signs[r.s.base]; !seen || w.now-at > 2*lease {
 		// It looks as if there was no other gateway. Should one commit for the first time just now, then its source row does
 		// not know of this.
 		m.rewind = nil
@@ -67,6 +71,17 @@ func (m *member) settleRewind() {
 		return
 	}
 	r.at = 0
+	if row := w.broker.rows[source]; progress.SourceIsOurs(row.Metadata, row.Offset) && eraOf(row) != strconv.FormatInt(r.era, 10) && r.tries < 3 {
+		// Somebody has opened an era, in which what went back does not count.
+		r.tries++
+		w.logf("%v goes back in %v to %d once more", m, r.s, r.to)
+		w.lower(r.s.keys, r.s.base, r.to)
+		m.send(&request{m: m, base: r.s.base}, []*share{r.s})
+		if m.busy == nil {
+			r.at, r.tries = w.now-settle+1, r.tries-1 // it has to wait
+		}
+		return
+	}
 	acknowledged := func(ok, known bool) {
 		m.busy, m.rewind = nil, nil
 		switch {

@@ -214,9 +214,13 @@ func (m *member) send(r *request, some []*share) {
 			r.ofSource = r.ofSource || s.view < 0
 			continue
 		}
-		ats = append(ats, at{s, s.pos})
+		pos, began := s.pos, s.began
+		if m.rewind != nil { // perhaps once more, when it has done some records since
+			pos, began = m.rewind.to, m.rewind.began
+		}
+		ats = append(ats, at{s, pos})
 		words := "text"
-		r.commits = append(r.commits, progress.Commit{View: w.local[s.view], Slice: s.slice, Offset: s.pos, LeaderEpoch: -1, Metadata: &words, Began: s.began})
+		r.commits = append(r.commits, progress.Commit{View: w.local[s.view], Slice: s.slice, Offset: pos, LeaderEpoch: -1, Metadata: &words, Began: began})
 	}
 	if !m.gw.plan(r, first) {
 		return
@@ -243,6 +247,7 @@ func (m *member) send(r *request, some []*share) {
 			}
 		}
 		if m.rewind != nil {
+			m.rewind.era = r.plan.Era
 			m.rewound()
 		}
 	}

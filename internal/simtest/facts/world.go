@@ -89,7 +89,11 @@ func newWorld(seed uint64, trace io.Writer) *world {
 		w.views, w.bases, w.local = append(w.views, v), append(w.bases, b), append(w.local, len(w.byBase[b]))
 		w.byBase[b] = append(w.byBase[b], v)
 	}
-	for i := range 1 + w.rng.IntN(3) {
+	gateways := 1 + w.rng.IntN(3)
+	if w.calm && w.chance(50) {
+		gateways = 1
+	}
+	for i := range gateways {
 		g := &gateway{w: w, id: i}
 		g.start()
 		w.gateways = append(w.gateways, g)
