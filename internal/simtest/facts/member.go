@@ -233,11 +233,9 @@ func (w *world) rebalance(count int, deal func() []*share) {
 		}
 		m.orphan()
 	}
-	if n := len(w.zombies); n > 3 || w.quiet {
-		for _, m := range w.zombies[:n-min(n, 1)] {
-			m.orphan()
-		}
-		w.zombies = w.zombies[n-min(n, 1):]
+	for len(w.zombies) > 3 || w.quiet && len(w.zombies) > 0 {
+		w.zombies[0].orphan()
+		w.zombies = w.zombies[1:]
 	}
 	had := map[int][]*share{}
 	for _, m := range w.members {
