@@ -135,10 +135,10 @@ func (c *conn) close() {
 	c.cancel()
 	c.mu.Lock()
 	c.finished = true
-	up := c.up
+	up, refuse := c.up, c.refuse
 	c.changed.Broadcast()
 	c.mu.Unlock()
-	if c.refuse && c.linger != nil {
+	if refuse && c.linger != nil {
 		_ = c.linger.SetLinger(0)
 	}
 	_ = c.client.Close()
