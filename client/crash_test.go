@@ -25,6 +25,7 @@ func (w *world) kept() *attempts.Store {
 	return attempts.New(c, f, "g", slog.Default())
 }
 
+// A record kills the process again and again; it is found, and the others keep their counts (case I7).
 func TestAfterACrashRecordsAreCountedOneByOne(t *testing.T) {
 	w := newWorld(t, nil)
 	w.Topic("t", 1)

@@ -128,7 +128,7 @@ func (g *Gateway) Log() string {
 
 var built struct {
 	sync.Mutex
-	path string
+	paths map[string]string
 }
 
 // Binary builds bin/tandem, once in a test process, and returns its path. $TANDEM_BIN names a binary to use instead; with $TANDEM_RACE
@@ -138,10 +138,16 @@ func Binary(t testing.TB) string {
 	if path := os.Getenv("TANDEM_BIN"); path != "" {
 		return path
 	}
+	return program(t, "tandem", "./cmd/tandem")
+}
+
+// program builds one of the repository's programs into bin, once in a test process, and returns its path.
+func program(t testing.TB, name, source string) string {
+	t.Helper()
 	built.Lock()
 	defer built.Unlock()
-	if built.path != "" {
-		return built.path
+	if path := built.paths[name]; path != "" {
+		return path
 	}
 	bin := filepath.Join(Root(), "bin")
 	if err := os.MkdirAll(bin, 0o755); err != nil {
@@ -156,12 +162,12 @@ func Binary(t testing.TB) string {
 		t.Fatal(err)
 	}
 	// Another package's test may be running the old file: put the new one in its place in one step.
-	path := filepath.Join(bin, "tandem")
+	path := filepath.Join(bin, name)
 	args := []string{"build", "-o", path + ".new"}
 	if os.Getenv("TANDEM_RACE") != "" {
 		args = append(args, "-race")
 	}
-	cmd := exec.Command("go", append(args, "./cmd/tandem")...)
+	cmd := exec.Command("go", append(args, source)...)
 	cmd.Dir = Root()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go %s: %v\n%s", strings.Join(cmd.Args[1:], " "), err, out)
@@ -169,7 +175,10 @@ func Binary(t testing.TB) string {
 	if err := os.Rename(path+".new", path); err != nil {
 		t.Fatal(err)
 	}
-	built.path = path
+	if built.paths == nil {
+		built.paths = map[string]string{}
+	}
+	built.paths[name] = path
 	return path
 }
 

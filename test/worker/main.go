@@ -1,0 +1,139 @@
+// Worker is a program that consumes with package client as harness.WorkerSpec says, given as JSON, and prints each attempt of a record as a line of
+// JSON (harness.WorkerRun) before the client learns of its end. SIGTERM ends it gracefully. Its log goes to standard error.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tandem-kafka/tandem/client"
+	"github.com/tandem-kafka/tandem/test/harness"
+)
+
+var errDigest = errors.New("cannot be digested")
+
+func main() {
+	w := &worker{}
+	err := errors.New("usage: worker SPEC")
+	if len(os.Args) == 2 {
+		err = json.Unmarshal([]byte(os.Args[1]), &w.WorkerSpec)
+	}
+	if err == nil {
+		err = w.run()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "worker:", err)
+		os.Exit(1)
+	}
+}
+
+// worker is a worker at work.
+type worker struct {
+	harness.WorkerSpec
+	printing sync.Mutex
+}
+
+func (w *worker) run() error {
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	c, err := client.New(w.options(log)...)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	return c.Run(ctx, w.handle)
+}
+
+func (w *worker) options(log *slog.Logger) []client.Option {
+	opts := []client.Option{client.Bootstrap(w.Bootstrap), client.Group(w.Group), client.Topics(w.Topics...), client.ShareByKey(), client.Logger(log),
+		client.OnAssigned(w.event("assigned")), client.OnRevoked(w.event("revoked")), client.OnLost(w.event("lost"))}
+	add := func(ok bool, o client.Option) {
+		if ok {
+			opts = append(opts, o)
+		}
+	}
+	add(w.InProcess, client.InProcess())
+	add(w.Cooperative, client.Cooperative())
+	add(w.Concurrency > 0, client.Concurrency(w.Concurrency))
+	add(w.Drain > 0, client.DrainTimeout(w.Drain))
+	add(w.Lease > 0, client.Lease(w.Lease))
+	add(w.CommitInterval > 0, client.CommitInterval(w.CommitInterval))
+	add(w.First > 0 || w.Attempts > 0, client.Retry(client.Backoff{First: w.First, Max: w.Max}, w.Attempts))
+	add(w.DeadLetter != "", client.DeadLetter(w.DeadLetter))
+	kafka := []kgo.Opt{kgo.ClientID(w.Member)}
+	if w.Session > 0 {
+		kafka = append(kafka, kgo.SessionTimeout(w.Session), kgo.HeartbeatInterval(w.Session/6))
+	}
+	if w.Instance != "" {
+		kafka = append(kafka, kgo.InstanceID(w.Instance))
+	}
+	return append(opts, client.KgoOpts(kafka...))
+}
+
+func (w *worker) event(name string) func(context.Context, client.Ranges) {
+	return func(_ context.Context, ranges client.Ranges) {
+		w.print(&harness.WorkerRun{Member: w.Member, Event: name, Ranges: fmt.Sprint(ranges), Start: time.Now().UnixNano()})
+	}
+}
+
+func (w *worker) print(r *harness.WorkerRun) {
+	b, err := json.Marshal(r)
+	if err != nil {
+		panic(err)
+	}
+	w.printing.Lock()
+	defer w.printing.Unlock()
+	if _, err := os.Stdout.Write(append(b, '\n')); err != nil {
+		panic(err)
+	}
+}
+
+func (w *worker) handle(ctx context.Context, r *client.Record) error {
+	line := &harness.WorkerRun{Member: w.Member, Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: string(r.Key), Value: string(r.Value),
+		Attempt: r.Attempt, Start: time.Now().UnixNano()}
+	if w.Begins {
+		w.print(line)
+	}
+	err := w.work(ctx, r)
+	if err != nil {
+		line.Err = err.Error()
+	}
+	line.End = time.Now().UnixNano()
+	w.print(line)
+	return err
+}
+
+func (w *worker) work(ctx context.Context, r *client.Record) error {
+	if slices.Contains(w.Hang, r.Offset) {
+		select {}
+	}
+	if w.Work > 0 {
+		select {
+		case <-time.After(w.Work):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if slices.Contains(w.Kill, r.Offset) {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {} // until it arrives
+	}
+	if n := w.Fail[r.Offset]; n < 0 || r.Attempt <= n {
+		return errDigest
+	}
+	if d := w.Later[r.Offset]; d > 0 && r.Attempt == 1 {
+		return client.RetryAfter(errDigest, d)
+	}
+	return nil
+}
