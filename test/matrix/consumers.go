@@ -23,6 +23,21 @@ func ConsumersReadCommitted(t *testing.T, g Target, clients, codec string) {
 	g.matrix(t, args...)
 }
 
+// SharedByKey runs Tandem's own client on a plain topic of two partitions, which the three members share by keys: with handlers, with polls, and
+// where a cluster is behind the gateway straight on that, too. One member is killed and one replaced. Transactional: a part of the data aborts.
+func SharedByKey(t *testing.T, g Target, codec string, transactional bool) {
+	clients := "tandem,tandem-poll"
+	if g.Kafka != g.Gateway {
+		clients += ",tandem-in-process"
+	}
+	args := []string{"--client", clients, "--restart", "--codec", codec, "--records", "3000", "--keys", "300", "--parallel", "4", "--work-ms", "3",
+		"--bootstrap", g.Gateway, "--physical-bootstrap", g.Kafka, "--topic", harness.Name(t, "shared"), "--partitions", "2", "--views", "2"}
+	if transactional {
+		args = append(args, "--transactional", "--strict")
+	}
+	harness.Matrix(t, args...)
+}
+
 func (g Target) matrix(t *testing.T, args ...string) {
 	t.Helper()
 	source, view := g.source(t, "matrix")

@@ -52,6 +52,10 @@ func TestSoakMatrix(t *testing.T) {
 			if !limit() {
 				return
 			}
+			t.Run(engine+"/shared by key "+codec, func(t *testing.T) { SharedByKey(t, g, codec, round%2 == 0) })
+			if !limit() {
+				return
+			}
 			t.Run(engine+"/read committed "+codec, func(t *testing.T) { ConsumersReadCommitted(t, g, committedOn[engine], codec) })
 		}
 	}
@@ -68,6 +72,9 @@ func TestKit(t *testing.T) {
 func all(t *testing.T, g Target, committed, codec string) {
 	t.Run("consumers", func(t *testing.T) { Consumers(t, g, codec) })
 	t.Run("read committed", func(t *testing.T) { ConsumersReadCommitted(t, g, committed, codec) })
+	if !g.direct() {
+		t.Run("shared by key", func(t *testing.T) { SharedByKey(t, g, codec, false) })
+	}
 	t.Run("streams", func(t *testing.T) { Streams(t, g) })
 	t.Run("producers", func(t *testing.T) { Producers(t, g) })
 	t.Run("produce to view", func(t *testing.T) { ProduceToView(t, g) })
