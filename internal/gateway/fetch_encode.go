@@ -13,7 +13,8 @@ import (
 )
 
 // javaClient is how Java's consumer names itself in ApiVersions: the only one
-// that is sent an empty batch, and only where a slice's own end is unknown.
+// that is sent an empty batch, and only where a slice's own end is unknown and
+// far: its position, and what it commits, would otherwise lie above that end.
 const javaClient = "apache-kafka-java"
 
 // copyBelow is the size of a piece that is copied rather than given to writev
@@ -213,7 +214,7 @@ func (c *conn) writePart(w *fetchWriter, req *kmsg.FetchRequest, part *fetchPart
 		if r.Err == nil {
 			head.highWatermark, head.lastStable = r.End, r.End
 			data = c.gw.compressors.apply(r.Data, req.Version)
-			if len(data) == 0 && !r.EndKnown && r.Scanned > part.offset && c.software == javaClient {
+			if len(data) == 0 && r.Far && r.Scanned > part.offset && c.software == javaClient {
 				data = [][]byte{emptyBatch(part.offset, r.Scanned)}
 			}
 		}

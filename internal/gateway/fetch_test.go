@@ -166,18 +166,18 @@ func (w *world) leader(topic string, partition int32) int32 {
 	return meta.Topics[topic].Partitions[partition].Leader
 }
 
-// An empty batch is only for Java's consumer, and only where the end is unknown.
+// An empty batch is only for Java's consumer, and only where the end is unknown and far.
 func TestEmptyBatchGoesToJavaOnly(t *testing.T) {
 	for _, c := range []struct {
 		software string
-		known    bool
+		far      bool
 		want     int
-	}{{javaClient, false, 61}, {javaClient, true, 0}, {"librdkafka", false, 0}, {"", false, 0}} {
+	}{{javaClient, true, 61}, {javaClient, false, 0}, {"librdkafka", true, 0}, {"", true, 0}} {
 		conn := &conn{gw: &Gateway{metrics: newMetrics()}, software: c.software}
 		fw := &fetchWriter{version: 11}
 		part := fetchPart{offset: 5}
 		req := fetchOf(11, "wide", 0, 5, [16]byte{})
-		conn.writePart(fw, req, &part, []slicecache.SliceResult{{End: 900, EndKnown: c.known, Scanned: 500}})
+		conn.writePart(fw, req, &part, []slicecache.SliceResult{{End: 900, Far: c.far, Scanned: 500}})
 		fw.flush()
 		if got := int(be(fw.bufs[0][len(fw.bufs[0])-c.want-4:])); got != c.want {
 			t.Errorf("%+v: %d bytes of records", c, got)

@@ -116,6 +116,9 @@ type SliceResult struct {
 	// EndKnown is false when nothing is known of the slice beyond Data; End is then the source's end. For Keys it always
 	// is: Scanned says more.
 	EndKnown bool
+	// Far says that End is not known and that more lies before it than is looked through for an answer: it may take many fetches to
+	// learn more.
+	Far bool
 	// LogStart is the source's log start offset, -1 if it is not known.
 	LogStart int64
 	// HighWatermark and LastStableOffset are the source's own, as of the last answer that told them; -1 if they are not known.

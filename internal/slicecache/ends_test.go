@@ -246,3 +246,29 @@ func TestAnOpenTransactionDoesNotSplitTheReaders(t *testing.T) {
 		}
 	})
 }
+
+// The end that is not known at the moment of an answer is far only where much lies before it: a client's position must not be moved for less
+// (case V18: it would commit more than the slice's own end).
+func TestAnEndThatIsNotKnownIsFarOnlyBehindMuch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newFakeLog()
+		log.latency = 50 * time.Millisecond // longer than an answer with records waits
+		log.fill(four, 0, 10, 10, "a")
+		c := newCache(t, log, Config{})
+		both := func(from int64) []SliceResult {
+			return c.Fetch(t.Context(), FetchRequest{
+				Slices:  []SliceRequest{{Source: src, Slicing: four, Slice: 0, Offset: from, MaxBytes: 1 << 20}, {Source: src, Slicing: four, Slice: 1, MaxBytes: 1 << 20}},
+				MaxWait: 500 * time.Millisecond, MinBytes: 1, MaxBytes: 1 << 20,
+			})
+		}
+		both(0)
+		time.Sleep(2 * time.Second) // the cluster's answer is old
+		if res := both(0)[1]; res.EndKnown || res.Far || res.Scanned != 10 || res.End != 10 {
+			t.Errorf("with all looked through: %+v", res)
+		}
+		log.fill(four, 0, 100_000, 100, strings.Repeat("x", 300))
+		if res := both(10)[1]; res.EndKnown || !res.Far || res.Scanned >= res.End {
+			t.Errorf("with 30 MB ahead: %+v", res)
+		}
+	})
+}

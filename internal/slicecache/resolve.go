@@ -129,6 +129,7 @@ func (p *part) result() SliceResult {
 	p.r.p.mu.Lock()
 	res.LogStart = p.r.p.logStart
 	highWatermark, lastStable := p.r.ends()
+	res.Far = p.keys == nil && !p.known && p.r.distance(p.pos) > nearBytes
 	p.leave()
 	p.r.p.mu.Unlock()
 	if p.failed != nil {
