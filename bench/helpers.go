@@ -19,6 +19,7 @@ import (
 // helpers are what the benchmark runs as children of itself.
 var helpers = map[string]func([]string) error{
 	"forwarder":        forward,
+	"member":           handoverMember,
 	"profiled-gateway": profiledGateway,
 }
 

@@ -28,6 +28,7 @@ var tables = []table{
 	{"tail", "Near the tail", tailTable},
 	{"share", "Sharing work", shareTable},
 	{"commits", "Commits through a view", commitsTable},
+	{"handover", "Handover of key ranges", handoverTable},
 	{"ranges", "A million open ranges", rangesTable},
 	{"memory", "Memory", memoryTable},
 	{"many", "Many connections and groups", manyTable},

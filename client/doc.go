@@ -39,6 +39,12 @@
 // does another begin. So a rebalance or a restart with Close redelivers nothing, unless a handler takes longer than DrainTimeout. After a crash, what was running and what was done within the last CommitInterval is
 // done again. A member that others took for dead (it was frozen for longer than the session timeout) may work on a record at the same time as its successor; its commits are refused.
 //
+// # Handover
+//
+// A member notices within 200 ms (its heartbeat interval) that the group changes, so keys change hands in a fraction of a second when a member joins or leaves with Close; what counts beside it is how
+// long the handlers that have begun still take. The keys of a process that was killed or is frozen wait for the session timeout, 15 s. KgoOpts changes
+// both: kgo.HeartbeatInterval, where a coordinator has to bear thousands of members, and kgo.SessionTimeout, not below the brokers' group.min.session.timeout.ms (6 s).
+//
 // # Failures
 //
 // A record whose handler returns an error waits for its next attempt (Retry, RetryAfter, Permanent), and the later records of its key wait with it; all others go on. After the

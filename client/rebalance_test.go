@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // slowly takes a moment for each record.
@@ -38,6 +40,35 @@ func TestMembersComeAndGoWithoutDuplicates(t *testing.T) {
 			w.until("6000 records", func() bool { return w.count() >= 6000 })
 			clients[3].close()
 			w.wantOnce("t", 6000, 50)
+		})
+	}
+}
+
+// With the default settings keys change hands in less than a second, whoever of the group is to notice.
+func TestHandoverIsQuick(t *testing.T) {
+	for _, cooperative := range []bool{false, true} {
+		t.Run(fmt.Sprintf("cooperative=%t", cooperative), func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.Topic("t", 1)
+			opts := []Option{ShareByKey(), KgoOpts(kgo.HeartbeatInterval(heartbeatInterval))}
+			if cooperative {
+				opts = append(opts, Cooperative())
+			}
+			a := w.run(w.judge("a", nil), opts...)
+			share := func(c *member) uint64 { return c.Assigned()["t"][0].Len() }
+			w.until("it has all", func() bool { return share(a) == 1<<32 })
+			quickly := func(what string, done func() bool) {
+				t.Helper()
+				start := time.Now()
+				w.until(what, done)
+				if took := time.Since(start); took > time.Second {
+					t.Errorf("%s: after %v", what, took)
+				}
+			}
+			b := w.run(w.judge("b", nil), opts...)
+			quickly("each has half", func() bool { return share(a) == 1<<31 && share(b) == 1<<31 })
+			b.close()
+			quickly("it has all again", func() bool { return share(a) == 1<<32 })
 		})
 	}
 }
