@@ -45,6 +45,9 @@
 // long the handlers that have begun still take. The keys of a process that was killed or is frozen wait for the session timeout, 15 s. KgoOpts changes
 // both: kgo.HeartbeatInterval, where a coordinator has to bear thousands of members, and kgo.SessionTimeout, not below the brokers' group.min.session.timeout.ms (6 s).
 //
+// Partitions that a topic gets are seen within 10 s (kgo.MetadataMaxAge). Keys are then shared anew, by the new number of partitions: nothing is lost, and each key's records of a partition stay in order, but
+// records above the first that is not done, some of what is in memory, are done again.
+//
 // # Failures
 //
 // A record whose handler returns an error waits for its next attempt (Retry, RetryAfter, Permanent), and the later records of its key wait with it; all others go on. After the

@@ -173,7 +173,7 @@ func ResetOffset(r Reset) Option { return func(c *config) { c.reset = r } }
 func Logger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
 
 // KgoOpts passes options on to the Kafka clients underneath: TLS (kgo.DialTLSConfig), SASL (kgo.SASL), client id, static membership (kgo.InstanceID), heartbeat interval (default 200 ms), session
-// timeout (default 15 s) and rebalance timeout (kgo's default, 1 min), producer settings of dead letters. Bootstrap, group, topics, balancers, callbacks and offsets are this package's.
+// timeout (default 15 s), metadata's age (default 10 s) and rebalance timeout (kgo's default, 1 min), producer settings of dead letters. Bootstrap, group, topics, balancers, callbacks and offsets are this package's.
 func KgoOpts(opts ...kgo.Opt) Option {
 	return func(c *config) { c.kgo = append(c.kgo, opts...) }
 }

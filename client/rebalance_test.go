@@ -73,6 +73,16 @@ func TestHandoverIsQuick(t *testing.T) {
 	}
 }
 
+func TestTheLeaderLooksForNewPartitions(t *testing.T) {
+	w := newWorld(t, nil)
+	w.Topic("t", 1)
+	c := w.run(w.judge("a", nil))
+	w.until("it is assigned", func() bool { return len(c.Assigned()) > 0 })
+	if age, ok := c.current().group.OptValue(kgo.MetadataMaxAge).(time.Duration); !ok || age > 10*time.Second {
+		t.Errorf("new partitions may wait for %v", age)
+	}
+}
+
 func TestARestartGivesNothingAgain(t *testing.T) {
 	w := newWorld(t, nil)
 	w.Topic("t", 1)

@@ -77,7 +77,7 @@ func (s *session) fail(err error) {
 
 // start begins to work. After an error end has to be called, too.
 func (s *session) start(ctx context.Context) error {
-	opts := append([]kgo.Opt{kgo.HeartbeatInterval(heartbeatInterval), kgo.SessionTimeout(sessionTimeout)}, s.cfg.kgo...)
+	opts := append([]kgo.Opt{kgo.HeartbeatInterval(heartbeatInterval), kgo.SessionTimeout(sessionTimeout), kgo.MetadataMaxAge(metadataAge)}, s.cfg.kgo...)
 	opts = append(opts, kgo.SeedBrokers(s.cfg.bootstrap...))
 	if s.cfg.inProcess != nil {
 		gw, reach, err := s.cfg.carry(ctx)
@@ -129,6 +129,8 @@ const (
 	heartbeatInterval = 200 * time.Millisecond
 	// sessionTimeout is how long the keys of a member wait that died or is frozen. It outlives a gateway or a broker that starts again.
 	sessionTimeout = 15 * time.Second
+	// metadataAge is how long new partitions of a topic may wait until the group's leader sees them.
+	metadataAge = 10 * time.Second
 )
 
 // stateClient is the one of session.data that writes attempts; the other writes dead letters.
