@@ -13,7 +13,8 @@ import (
 //
 // Request: passes as bytes, unless it names something like orders.view16 that
 // is no topic yet: then the view is made first, if the client may read the
-// source. Names that look like a view but cannot be one are taken out, so that
+// source, and before it the source, where the cluster makes topics that this
+// client asks for. Names that look like a view but cannot be one are taken out, so that
 // the cluster does not create a real topic of that name, and answered here.
 // Response: brokers' addresses become the gateway's; a view whose source is
 // gone is answered as a topic that does not exist. Everything else about a view
@@ -41,7 +42,7 @@ func init() {
 			for i := range req.Topics {
 				names[i] = req.Topics[i].Topic
 			}
-			_, _ = c.ensureViews(ctx, names) // the broker's answer says where there is none
+			_, _ = c.ensureViews(ctx, names, false) // the broker's answer says where there is none
 			resp, err := c.roundTrip(ctx, req)
 			if err == nil {
 				c.rewriteReplicas(resp.(*kmsg.DescribeTopicPartitionsResponse))
@@ -84,7 +85,7 @@ func (c *conn) handleMetadata(ctx context.Context, req *kmsg.MetadataRequest) (k
 			names = append(names, *t.Topic)
 		}
 	}
-	made, refused := c.ensureViews(ctx, names)
+	made, refused := c.ensureViews(ctx, names, req.AllowAutoTopicCreation || req.Version < 4) // before 4 it always is
 	kept := req.Topics[:0:0]
 	for _, t := range req.Topics {
 		if t.Topic != nil {

@@ -48,7 +48,7 @@ func init() {
 			return c.gw.groups.atRest(req.Group), nil
 		}),
 		handle: typed(func(c *conn, ctx context.Context, req *kmsg.ConsumerGroupHeartbeatRequest) (kmsg.Response, error) {
-			_, _ = c.ensureViews(ctx, req.SubscribedTopicNames) // Metadata tells the client of a failure
+			_, _ = c.ensureViews(ctx, req.SubscribedTopicNames, false) // Metadata tells the client of a failure
 			c.gw.checkSubscription(req.Group, req.SubscribedTopicNames)
 			if req.MemberEpoch > 0 {
 				c.settleSources(ctx, &commitCall{group: req.Group, generation: req.MemberEpoch, member: req.MemberID, instance: req.InstanceID})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tandem-kafka/tandem/internal/view"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // This file makes views by asking for them: a client names one in Metadata,
@@ -57,8 +58,9 @@ func (v *views) asked(name string) (source string, partitions int32, err error) 
 
 // ensureViews makes the views among the names that are wanted and may be made.
 // It returns those that are there now, and an error code for each name that
-// must not go to the cluster, which might make an ordinary topic of it.
-func (c *conn) ensureViews(ctx context.Context, names []string) (made []string, refused map[string]int16) {
+// must not go to the cluster, which might make an ordinary topic of it. create
+// says that the request allows the cluster to make topics: sources, too.
+func (c *conn) ensureViews(ctx context.Context, names []string, create bool) (made []string, refused map[string]int16) {
 	v := c.gw.views
 	refused = make(map[string]int16)
 	var wanted []string
@@ -121,8 +123,16 @@ func (c *conn) ensureViews(ctx context.Context, names []string) (made []string, 
 	}
 	for i, n := range plans {
 		code := c.auth[sources[i]].code
-		if code == 0 {
+		if code == kerr.UnknownTopicOrPartition.Code && create && v.mayMakeSource(n) {
+			if code, err = c.makeSource(sources[i]); err != nil {
+				return refuse(plans[i:], err)
+			}
+		}
+		switch code {
+		case 0:
 			code = c.makeView(ctx, n)
+		case kerr.UnknownTopicOrPartition.Code:
+			c.gw.sourceMissing(n, sources[i])
 		}
 		if code != 0 {
 			refused[n] = code
@@ -131,6 +141,47 @@ func (c *conn) ensureViews(ctx context.Context, names []string) (made []string, 
 		made = append(made, n)
 	}
 	return made, refused
+}
+
+// mayMakeSource says whether asking for a view may make its source, as asking
+// for an ordinary topic may make that: where the name alone says what the view
+// is, and the source is to be no view itself.
+func (v *views) mayMakeSource(name string) bool {
+	source, _, err := v.asked(name)
+	_, configured := v.configured[name]
+	return err == nil && !configured && v.Name(name) == nil && !v.wanted(source)
+}
+
+// makeSource has the cluster make a source that does not exist, as it would an
+// ordinary topic that this client asks for: if it does that, with its own
+// defaults and the client's rights. It returns what the cluster answers then;
+// Kafka says first that it does not know the topic, and clients ask again.
+func (c *conn) makeSource(source string) (int16, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	t := kmsg.NewMetadataRequestTopic()
+	t.Topic = kmsg.StringPtr(source)
+	req.Topics, req.AllowAutoTopicCreation = append(req.Topics, t), true
+	if err := c.setVersion(c.ctx, req, -1); err != nil {
+		return 0, err
+	}
+	resp, err := c.roundTrip(c.ctx, req)
+	if err != nil {
+		return 0, err
+	}
+	for _, t := range resp.(*kmsg.MetadataResponse).Topics {
+		if t.ErrorCode != 0 {
+			return t.ErrorCode, nil
+		}
+	}
+	return c.mayRead(source)
+}
+
+// sourceMissing says in the log why a client does not get a view.
+func (g *Gateway) sourceMissing(name, source string) {
+	if g.often.now("source of "+name, time.Minute) { // clients ask again and again
+		g.log.Warn("a client asks for a view whose source does not exist", "view", name, "source", source,
+			"cure", "create the topic, or correct the name; the view follows when clients ask again")
+	}
 }
 
 // makeView makes one view, for a client that may read its source.
@@ -143,6 +194,7 @@ func (c *conn) makeView(ctx context.Context, name string) int16 {
 	case err == nil:
 		return 0
 	case errors.Is(err, errNoSource):
+		c.gw.sourceMissing(name, source)
 		return kerr.UnknownTopicOrPartition.Code
 	}
 	c.gw.metrics.viewErrors.Inc()
