@@ -108,11 +108,11 @@ func TestMetadataOfAnImpossibleViewInEveryVersion(t *testing.T) {
 		if got := w.metadata(version, "orders.view6"); got.ErrorCode != kerr.InvalidTopicException.Code {
 			t.Errorf("v%d: error %d", version, got.ErrorCode)
 		}
-		if got := w.metadata(version, "nothing.view6"); got.ErrorCode != kerr.UnknownTopicOrPartition.Code {
-			t.Errorf("v%d: error %d for a view of nothing", version, got.ErrorCode)
+		if got := w.metadata(version, "orders.view6.view12"); got.ErrorCode != kerr.UnknownTopicOrPartition.Code {
+			t.Errorf("v%d: error %d for a view of what could be a view only", version, got.ErrorCode)
 		}
 	}
-	if w.fake.TopicInfo("orders.view6") != nil || w.fake.TopicInfo("nothing.view6") != nil {
+	if w.fake.TopicInfo("orders.view6") != nil || w.fake.TopicInfo("orders.view6.view12") != nil {
 		t.Error("the cluster has made a topic of it")
 	}
 }
