@@ -37,11 +37,20 @@ func (s *session) gain(ctx context.Context, ranges assignor.Ranges) error {
 	}
 	var parts []commits.Partition
 	s.eachPart(ranges, func(tp executor.TP, keys keyrange.Set) {
-		parts = append(parts, commits.Partition{Topic: tp.Topic, Partition: tp.Partition, Keys: keys, Base: topics[tp.Topic].base, Plain: !s.individual()})
+		p := commits.Partition{Topic: tp.Topic, Partition: tp.Partition, Keys: keys, Base: topics[tp.Topic].base, Plain: !s.individual()}
+		if whole(ranges[tp.Topic]) {
+			p.Base = 0 // the gateway knows it: a view has another one than its number of partitions
+		}
+		parts = append(parts, p)
 	})
 	list, err := s.committed(ctx, parts)
 	if err != nil {
 		return fmt.Errorf("client: what group %s has done cannot be read: %w", s.cfg.group, err)
+	}
+	for i := range list {
+		if c := &list[i]; c.Base == 0 {
+			c.Base = topics[c.Topic].base
+		}
 	}
 	if s.attempts != nil {
 		if err := s.attempts.CatchUp(ctx); err != nil {
@@ -72,6 +81,16 @@ func (s *session) gain(ctx context.Context, ranges assignor.Ranges) error {
 		}
 	}
 	return nil
+}
+
+// whole reports whether all parts of a topic are whole partitions.
+func whole(partitions map[int32]assignor.Part) bool {
+	for _, part := range partitions {
+		if !part.Whole() {
+			return false
+		}
+	}
+	return true
 }
 
 // committed is what the group has committed.

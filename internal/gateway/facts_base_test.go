@@ -79,4 +79,9 @@ func TestAViewHasOneBase(t *testing.T) {
 			t.Errorf("base %d: code %d, not %d", base, code, want)
 		}
 	}
+	for base, want := range map[int32]string{0: "0 1 [{[00000000-7fffffff] [20-29]}]", 1: "0 1 [{[00000000-7fffffff] [20-29]}]"} {
+		if got := w.committedFor(group, view, base); got != want {
+			t.Errorf("for base %d there is %q, not %q", base, got, want)
+		}
+	}
 }

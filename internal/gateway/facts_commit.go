@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/tandem-kafka/tandem/internal/region"
@@ -77,7 +76,7 @@ func (c *conn) addRanges(ctx context.Context, call *commitCall, at tandemmsg.Par
 	case !found:
 		r.code = kerr.UnknownTopicOrPartition.Code
 	case w != nil && at.Base != 0 && at.Base != w.Base:
-		r.code = c.refuseRanges(call.group, fmt.Errorf("view %q, partition %d: its key positions are for base %d, not %d", name, partition, w.Base, at.Base))
+		r.code = c.refuseRanges(call.group, otherBase(w, at.Base))
 	case !c.gw.cfg.IndividualCommits || call.txn:
 		r.code = kerr.InvalidRequest.Code
 	case call.plain[tp{r.part.key.source.Topic, r.part.key.source.Partition}]:

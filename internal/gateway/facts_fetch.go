@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/tandem-kafka/tandem/internal/icommit/ledger"
@@ -12,9 +13,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// This file answers an OffsetFetch that names key ranges of ordinary topics:
+// This file answers an OffsetFetch that names key ranges: of ordinary topics
 // with the stable offset, and with what is committed above it (package
-// tandemmsg).
+// tandemmsg); of views with that beside the starts (offset_fetch.go).
 
 // maxCommitted bounds the offset ranges in the answer for one partition: 16 MB.
 // What is left out is delivered again.
@@ -112,6 +113,7 @@ func (c *conn) committedOf(ctx context.Context, req *kmsg.OffsetFetchRequest, g 
 		p.ErrorCode = code
 		return nil
 	}
+	_ = tandemmsg.SetKeyAxisBase(p, part.key.base)
 	offset, ours := picture.Source()
 	if !ours || offset < 0 {
 		return nil // what the cluster said holds, and nothing above it
@@ -119,8 +121,50 @@ func (c *conn) committedOf(ctx context.Context, req *kmsg.OffsetFetchRequest, g 
 	next := part.next(c.gw, part.viewsNow(), c.readsCommitted(g.ask.Group, picture, part.viewsNow()))
 	p.Offset, p.Metadata = picture.Stable(offset, next), new(string)
 	_ = tandemmsg.SetCommittedRangeOffsets(p, c.gw.facts.committed(part.key, picture, keys, p.Offset))
-	_ = tandemmsg.SetKeyAxisBase(p, part.key.base)
 	return nil
+}
+
+// keysOfView is what an OffsetFetch wants to know of the key ranges of a view: none, if it does not ask.
+func (c *conn) keysOfView(group string, w *View, t *kmsg.OffsetFetchRequestGroupTopic) (keyrange.Set, int16) {
+	if !c.gw.cfg.IndividualCommits {
+		return nil, 0
+	}
+	keys, err := tandemmsg.KeyRanges(t)
+	if err == nil && len(keys) == 0 {
+		return nil, 0
+	}
+	var base int32
+	if err == nil {
+		base, err = tandemmsg.KeyAxisBase(t)
+	}
+	if err == nil && base != 0 && base != w.Base {
+		err = otherBase(w, base)
+	}
+	if err != nil {
+		return nil, c.refuseRanges(group, err)
+	}
+	return keys, 0
+}
+
+func otherBase(w *View, base int32) error {
+	return fmt.Errorf("view %q: its key positions are for base %d, not %d", w.Name, w.Base, base)
+}
+
+// committedOfView adds to the answers for virtual partitions, which have their starts, what is done above those.
+func (f *facts) committedOfView(group string, w *View, keys keyrange.Set, pictures map[partKey]*progress.Picture, answers []kmsg.OffsetFetchResponseGroupTopicPartition) {
+	for i := range answers {
+		p := &answers[i]
+		src, slice, ok := w.SourceOf(p.Partition)
+		if !ok || p.ErrorCode != 0 {
+			continue
+		}
+		k := partKey{group: group, source: src, base: w.Base}
+		_ = tandemmsg.SetKeyAxisBase(p, k.base)
+		if offset, ours := pictures[k].Source(); ours && offset >= 0 && p.Offset >= 0 {
+			of := keyrange.AppendIntersect(nil, keys, keyrange.Set{keyrange.OfSlice(slice, w.K)})
+			_ = tandemmsg.SetCommittedRangeOffsets(p, f.committed(k, pictures[k], of, p.Offset))
+		}
+	}
 }
 
 // pictureFor reads the picture of a part afresh, with the isolation that an

@@ -353,6 +353,13 @@ func TestFactsAndViewsCountTogether(t *testing.T) {
 	if _, of, _ := w.committed(group, topic, keyrange.Set{keyrange.OfSlice(0, 2)}); !strings.Contains(of, "90-94") {
 		t.Errorf("of the lower half %q is committed", of)
 	}
+	// A consumer of the view is told so, too, and nothing of the other slice.
+	if at, of, code := w.committed(group, view, whole); at != 80 || of != "[00000000-7fffffff] [90-94]" || code != 0 {
+		t.Errorf("of the lower slice %d and %q are committed, code %d", at, of, code)
+	}
+	if _, of, _ := w.committed(group, view, keyrange.Set{keyrange.OfSlice(1, 2)}); of != "" {
+		t.Errorf("of the lower slice and the upper half %q is committed", of)
+	}
 }
 
 // At the limit a group that only adds is held back, one that closes gaps is not, and nothing is lost.

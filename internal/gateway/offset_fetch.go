@@ -7,6 +7,7 @@ import (
 
 	"github.com/tandem-kafka/tandem/internal/progress"
 	"github.com/tandem-kafka/tandem/internal/wire"
+	"github.com/tandem-kafka/tandem/keyrange"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sync/errgroup"
@@ -273,7 +274,7 @@ func (c *conn) startsOf(ctx context.Context, req *kmsg.OffsetFetchRequest, g *fe
 	defer cancel()
 	var work errgroup.Group
 	work.SetLimit(listOffsetsConcurrent)
-	topics := make([]kmsg.OffsetFetchResponseGroupTopic, len(wanted))
+	topics, keys := make([]kmsg.OffsetFetchResponseGroupTopic, len(wanted)), make([]keyrange.Set, len(wanted))
 	for i, v := range wanted {
 		reader := c.isolationKey(v.view.Name)
 		c.gw.isolations.noteReader(g.ask.Group, reader)
@@ -282,6 +283,8 @@ func (c *conn) startsOf(ctx context.Context, req *kmsg.OffsetFetchRequest, g *fe
 		t.Default()
 		t.Topic, t.TopicID = v.topic.Topic, v.topic.TopicID
 		t.Partitions = make([]kmsg.OffsetFetchResponseGroupTopicPartition, len(v.partitions))
+		var invalid int16
+		keys[i], invalid = c.keysOfView(g.ask.Group, v.view, &v.topic)
 		for j, vp := range v.partitions {
 			p := &t.Partitions[j]
 			p.Default()
@@ -291,7 +294,7 @@ func (c *conn) startsOf(ctx context.Context, req *kmsg.OffsetFetchRequest, g *fe
 				continue // as Kafka answers where nothing is committed
 			}
 			k := partKey{group: g.ask.Group, source: src, base: v.view.Base}
-			if p.ErrorCode = failed[k]; p.ErrorCode == 0 {
+			if p.ErrorCode = max(failed[k], invalid); p.ErrorCode == 0 {
 				if own := rows[tp{v.view.Name, vp}].code; own != kerr.UnstableOffsetCommit.Code {
 					p.ErrorCode = own
 				}
@@ -317,6 +320,9 @@ func (c *conn) startsOf(ctx context.Context, req *kmsg.OffsetFetchRequest, g *fe
 			t.Partitions = slices.DeleteFunc(t.Partitions, func(p kmsg.OffsetFetchResponseGroupTopicPartition) bool {
 				return p.Offset < 0 && p.ErrorCode == 0
 			})
+		}
+		if len(keys[i]) > 0 {
+			c.gw.facts.committedOfView(g.ask.Group, wanted[i].view, keys[i], pictures, t.Partitions)
 		}
 		for _, p := range t.Partitions {
 			if p.ErrorCode == 0 {

@@ -7,10 +7,14 @@ import (
 	"github.com/tandem-kafka/tandem/test/harness"
 )
 
-// Consumers runs every consumer library of the kit, three members each, one killed and one replaced in the middle, and a mixed group of
+// Consumers runs every consumer library of the kit and Tandem's own client, three members each, one killed and one replaced in the middle, and a mixed group of
 // all libraries but Streams; batches of all codecs. With codec "mix" they rotate.
 func Consumers(t *testing.T, g Target, codec string) {
-	g.matrix(t, "--client", "all,mixed", "--restart", "--codec", codec, "--records", "3000", "--keys", "300", "--parallel", "4")
+	clients := "all,mixed"
+	if !g.direct() {
+		clients += ",tandem" // which takes whole virtual partitions
+	}
+	g.matrix(t, "--client", clients, "--restart", "--codec", codec, "--records", "3000", "--keys", "300", "--parallel", "4")
 }
 
 // ConsumersReadCommitted runs the consumer libraries with read_committed on transactions, a part of which aborts; one member killed and

@@ -27,7 +27,7 @@ type Committed struct {
 
 // Fetch returns what the group has committed of partitions, in their order. It waits for transactions that are undecided. Errors that pass are tried again until ctx ends.
 // The error is ErrUnsupported if the coordinator does not know individual commits and not all partitions are Plain. All
-// partitions of a topic that are not Plain have to have one Base.
+// partitions of a topic that are not Plain have to have one Base; where it is 0 the answer names it.
 func (c *Commits) Fetch(ctx context.Context, parts []Partition) ([]Committed, error) {
 	list := make([]Committed, len(parts))
 	for i, p := range parts {
@@ -195,6 +195,11 @@ func (a answers) one(c *Committed) error {
 	of, err := tandemmsg.CommittedRangeOffsets(p)
 	if err != nil {
 		return fmt.Errorf("%w: the answer: %v", errInvalid, err)
+	}
+	if c.Base == 0 {
+		if c.Base, err = tandemmsg.KeyAxisBase(p); err != nil {
+			return fmt.Errorf("%w: the answer: %v", errInvalid, err)
+		}
 	}
 	c.Above = clip(of, c.Keys)
 	return nil
