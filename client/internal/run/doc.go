@@ -8,6 +8,6 @@
 // task's context has a lock of its own, taken with or without Runner.mu.
 //
 // Batches. When runs are short, a worker takes many records at once, so that the lock is taken once for all of them. A batch
-// is made to take about 100 µs. What a worker has not begun after 1 ms is taken from it for the others: a record that turns
-// out slow holds up nobody.
+// is made to take about 100 µs. What a worker has not begun after 1 ms is taken from it for the others, and what is over by
+// then counts as done: a record that turns out slow holds up nobody, and no commit.
 package run

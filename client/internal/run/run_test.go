@@ -315,6 +315,41 @@ func TestASlowRunInABatchIsLeftAlone(t *testing.T) {
 	})
 }
 
+// What a worker has handled before a run that goes on and on is committed meanwhile, and is not said to run.
+func TestASlowRunInABatchHoldsUpNoCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, log(100, ""))
+		h.work = func(ctx context.Context, r *record) error {
+			if r.offset == 50 {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		}
+		r := start(t, h.config(1)) // the rest cannot go on
+		h.assign(t, r)
+		h.feed(r, 100)
+		until(t, "what was before is committed", func() bool {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return h.isCommitted(49)
+		})
+		if slow := r.Slow(10); len(slow) != 1 || slow[0].Offset != 50 {
+			t.Errorf("running are %+v", slow)
+		}
+		if rel := closed(t, r, 0); len(rel) != 1 || len(rel[0].Running) != 1 || h.isCommitted(50) {
+			t.Errorf("released %+v", rel)
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for o := range int64(50) {
+			if h.done[o] != 1 {
+				t.Errorf("offset %d was done %d times", o, h.done[o])
+			}
+		}
+	})
+}
+
 // One key fails for ever, and more of its records come than memory holds: the others go on, and the key's records are
 // read again once it goes on.
 func TestABlockedKeyBlocksOnlyItself(t *testing.T) {

@@ -22,6 +22,7 @@ type worker[R any] struct {
 	tasks   []*executor.Task[R] // changed by the worker, under Runner.mu; read by it, or under Runner.mu
 	claimed atomic.Int32        // how many of tasks were begun
 	given   int                 // tasks from here on were taken back; under Runner.mu
+	told    int                 // tasks before it are over, and the machine knows; under Runner.mu
 	since   int64               // when it got tasks
 	slot    int                 // in Runner.batches; -1: it is not
 
@@ -79,7 +80,7 @@ func (r *Runner[R]) next(w *worker[R]) bool {
 				c.Context, c.r, c.task = r.values, r, t
 				t.Host = c
 			}
-			w.given, w.since, w.ran, w.last = n, now, 0, executor.Result{}
+			w.given, w.told, w.since, w.ran, w.last = n, 0, now, 0, executor.Result{}
 			w.claimed.Store(0)
 			if w.slot = -1; n > 1 {
 				w.slot = len(r.batches)
@@ -106,24 +107,30 @@ func (r *Runner[R]) finish(w *worker[R], now int64) {
 	if w.ran > 0 {
 		r.sample(time.Duration(now-w.since) / time.Duration(w.ran))
 	}
-	for _, t := range w.tasks[:w.ran] {
-		t.Host.(*taskContext[R]).task = nil
-	}
 	if w.ran < w.given {
 		r.m.GiveBack(w.tasks[w.ran:w.given], now)
 	}
-	for i, t := range w.tasks[:w.ran] {
-		res := executor.Result{}
-		if i == w.ran-1 {
-			res = w.last
-		}
-		r.m.Finish(t, res, now)
+	r.tell(w, w.ran-1, now)
+	if w.ran > 0 {
+		r.over(w.tasks[w.ran-1], w.last, now)
 	}
 	clear(w.tasks)
 	w.tasks, w.last = w.tasks[:0], executor.Result{}
 }
 
-// recall takes from w what it has not begun.
+// tell tells the machine that the tasks of w before n are over: the next one begins only after a success.
+func (r *Runner[R]) tell(w *worker[R], n int, now int64) {
+	for ; w.told < n; w.told++ {
+		r.over(w.tasks[w.told], executor.Result{}, now)
+	}
+}
+
+func (r *Runner[R]) over(t *executor.Task[R], res executor.Result, now int64) {
+	t.Host.(*taskContext[R]).task = nil
+	r.m.Finish(t, res, now)
+}
+
+// recall takes from w what it has not begun. What is over before the run that goes on now is committed without waiting for that.
 func (r *Runner[R]) recall(w *worker[R], now int64) {
 	r.unlist(w)
 	begun := min(int(w.claimed.Swap(recalled)), w.given)
@@ -131,6 +138,7 @@ func (r *Runner[R]) recall(w *worker[R], now int64) {
 		r.m.GiveBack(w.tasks[begun:w.given], now)
 		w.given = begun
 	}
+	r.tell(w, begun-1, now)
 }
 
 // recallAll takes from all workers what they have not begun: batches that began before limit, or all.
