@@ -49,7 +49,7 @@ func newRoot() *cobra.Command {
 	}
 	root.SetVersionTemplate("tandem {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newServe(), newConsume(), newView(), newDemo(), newVersion())
+	root.AddCommand(newServe(), newConsume(), newView(), newGroup(), newDemo(), newVersion())
 	return root
 }
 

@@ -43,6 +43,12 @@ func readAssignment(b []byte) (map[string][]int32, state, error) {
 	return partitions, next, nil
 }
 
+// ReadAssignment reads what a member was given from its assignment, as DescribeGroups answers it.
+func ReadAssignment(b []byte) (assignor.Ranges, error) {
+	_, s, err := readAssignment(b)
+	return s.ranges, err
+}
+
 func wholes(partitions map[string][]int32) assignor.Ranges {
 	ranges := assignor.Ranges{}
 	for topic, list := range partitions {
