@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -162,9 +163,9 @@ func (s *session) findFeatures(ctx context.Context) (f tandemmsg.Features, err e
 		}
 		var ke *kerr.Error
 		if errors.As(err, &ke) && !ke.Retriable {
-			return f, fmt.Errorf("client: %v does not answer: %w", s.cfg.bootstrap, err)
+			return f, fmt.Errorf("client: no answer from %s: %w", strings.Join(s.cfg.bootstrap, ","), err)
 		}
-		s.log.Warn("no broker answers; trying again", "bootstrap", s.cfg.bootstrap, "error", err)
+		s.log.Warn("no broker answers; trying again", "bootstrap", strings.Join(s.cfg.bootstrap, ","), "error", err)
 		pause(ctx, wait)
 	}
 }

@@ -151,20 +151,25 @@ func (f *consumeCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer release()
+	var tally consume.Tally
+	began := time.Now()
+	summary := func() {
+		fmt.Fprintf(cmd.ErrOrStderr(), "tandem consume: topic %s, group %s: %s, in %v\n", topic, f.group, &tally, time.Since(began).Round(time.Millisecond))
+	}
 	cluster, err := findCluster(ctx, c, f, topic, log)
 	if err != nil {
 		if ctx.Err() != nil { // told to end before it had started
+			summary()
 			return nil
 		}
 		return err
 	}
-	var tally consume.Tally
 	opts := append(f.options(cmd, topic), cluster...)
 	cl, err := client.New(append(opts, client.Metrics(tally.Hook()), client.Logger(log), client.DrainTimeout(c.Limits.DrainTimeout))...)
 	if err != nil {
 		return err
 	}
-	began := time.Now()
+	began = time.Now()
 	var handlers sync.WaitGroup // Run leaves handlers that are slow to end
 	err = cl.Run(ctx, func(ctx context.Context, r *client.Record) error {
 		handlers.Add(1)
@@ -172,7 +177,7 @@ func (f *consumeCommand) run(cmd *cobra.Command, args []string) error {
 		return handle(ctx, r)
 	})
 	handlers.Wait()
-	fmt.Fprintf(cmd.ErrOrStderr(), "tandem consume: topic %s, group %s: %s, in %v\n", topic, f.group, &tally, time.Since(began).Round(time.Millisecond))
+	summary()
 	return err
 }
 

@@ -26,10 +26,8 @@ const askPause = 200 * time.Millisecond
 // findCluster finds out what is behind --kafka, and returns the client's options for it: as it is when it is a gateway, or when
 // nothing is to be shared, otherwise with a gateway in this process.
 func findCluster(ctx context.Context, c config.Config, f *consumeCommand, topic string, log *slog.Logger) ([]client.Option, error) {
-	if c.IsEmbedded() { // then a gateway is where the file says, or at the default
-		c.Kafka.Bootstrap = config.Addresses{c.Listen}
-	}
-	up, err := upstreamConfig(c.Kafka)
+	hint := orGateway(&c)
+	up, err := upstreamConfig(c.Kafka, waitingIn(log))
 	if err != nil {
 		return nil, err
 	}
@@ -47,9 +45,12 @@ func findCluster(ctx context.Context, c config.Config, f *consumeCommand, topic 
 	defer cl.Close()
 	ctx, cancel := context.WithTimeout(ctx, c.Limits.StartTimeout)
 	defer cancel()
+	if err := up.Await(ctx); err != nil { // it says at once what is wrong
+		return nil, fmt.Errorf("%w%s", err, hint)
+	}
 	features, err := findFeatures(ctx, cl)
 	if err != nil {
-		return nil, fmt.Errorf("%v: no answer: %w; name a gateway or a cluster with --kafka", up.Bootstrap, err)
+		return nil, fmt.Errorf("no answer from %s: %w", up.Addresses(), err)
 	}
 	isGateway := features != tandemmsg.Features{}
 	if err := checkTopics(ctx, cl, up, f, topic, isGateway, log); err != nil {
@@ -58,12 +59,12 @@ func findCluster(ctx context.Context, c config.Config, f *consumeCommand, topic 
 	opts := []client.Option{client.Bootstrap(up.Bootstrap...), client.KgoOpts(credentials...)}
 	switch {
 	case f.inProcess || f.keyOrder && !isGateway:
-		log.Info("consuming with a gateway in this process", "kafka", up.Bootstrap)
+		log.Info("consuming with a gateway in this process", "kafka", up.Addresses())
 		opts = append(opts, client.InProcess(client.CacheBytes(c.Limits.KeyRangeHashingBytes)))
 	case isGateway:
-		log.Info("consuming through a gateway", "kafka", up.Bootstrap)
+		log.Info("consuming through a gateway", "kafka", up.Addresses())
 	default:
-		log.Info("consuming from a cluster", "kafka", up.Bootstrap)
+		log.Info("consuming from a cluster", "kafka", up.Addresses())
 	}
 	return opts, nil
 }

@@ -274,7 +274,7 @@ func TestConsumeRefusesAViewWithoutItsGateway(t *testing.T) {
 
 func TestConsumeErrorsAreOneLine(t *testing.T) {
 	quick := filepath.Join(t.TempDir(), "tandem.yaml")
-	os.WriteFile(quick, []byte("limits: {start-timeout: 300ms}"), 0o600)
+	os.WriteFile(quick, []byte("limits: {start-timeout: 300ms}\nlisten: 127.0.0.1:1"), 0o600)
 	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "orders"))
 	if err != nil {
 		t.Fatal(err)
@@ -300,7 +300,8 @@ func TestConsumeErrorsAreOneLine(t *testing.T) {
 		"orders --group g --post http://a --header a":                        "NAME:VALUE",
 		"orders --group g --post localhost":                                  "http://",
 		"orders --group g -- no-such-command":                                "no-such-command",
-		"orders --group g --kafka 127.0.0.1:1 --config " + quick + " -- cat": "name a gateway or a cluster with --kafka",
+		"orders --group g --kafka 127.0.0.1:2 --config " + quick + " -- cat": "no answer from 127.0.0.1:2: dial tcp 127.0.0.1:2: connect: connection refused\n",
+		"orders --group g --config " + quick + " -- cat":                     "no answer from 127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused; name a cluster, or a gateway, with --kafka\n",
 		"orders --group g --dead-letter none" + cluster + " -- cat":          "create it",
 		"orders.view4 --group g" + cluster + " -- cat":                       "only a gateway shows its records",
 	} {

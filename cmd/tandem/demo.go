@@ -76,7 +76,7 @@ func runDemo(cmd *cobra.Command, c config.Config, opts demo.Options) (s demo.Sum
 	own.Listen, own.Advertise, own.Admin, own.Data = "127.0.0.1:0", "", "", ""
 	own.TLS, own.Views.Named = config.ServerTLS{}, nil
 	own.Views.AutoCreate = true
-	srv, err := startServer(cmd.Context(), own, newLogger(cmd.ErrOrStderr(), config.Log{Level: "error"}))
+	srv, err := startServer(cmd.Context(), own, newLogger(cmd.ErrOrStderr(), config.Log{Level: "error"}), waitingOn(cmd))
 	if err != nil {
 		return s, err
 	}

@@ -64,13 +64,17 @@ ago is still shown. Groups on views are shown on the views' sources.`,
 		if err != nil {
 			return err
 		}
-		if c.IsEmbedded() { // then a gateway is where the file says, or at the default
-			c.Kafka.Bootstrap = config.Addresses{c.Listen}
-		}
-		up, err := upstreamConfig(c.Kafka)
+		hint := orGateway(&c)
+		up, err := upstreamConfig(c.Kafka, waitingOn(cmd))
 		if err != nil {
 			return err
 		}
+		first, cancel := context.WithTimeout(cmd.Context(), c.Limits.StartTimeout)
+		defer cancel()
+		if err := up.Await(first); err != nil {
+			return fmt.Errorf("%w%s", err, hint)
+		}
+		up.Waiting = nil
 		ctx, cancel := context.WithTimeout(cmd.Context(), describeTimeout)
 		defer cancel()
 		g, err := inspect.Describe(ctx, inspect.Config{

@@ -207,13 +207,53 @@ func TestCommandErrorsAreOneLine(t *testing.T) {
 	}
 }
 
-func TestServeEndsWhileStarting(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
-	code := make(chan int)
-	go func() { code <- execute(ctx, []string{"serve", "--kafka", "127.0.0.1:1"}, io.Discard, io.Discard) }()
-	stop()
-	if got := <-code; got != 0 {
-		t.Errorf("exit code %d", got)
+// While a cluster does not answer there is one line that says so, soon. SIGTERM ends the wait: what runs until then ends in order.
+func TestWaitingForACluster(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		code int
+		last string
+	}{
+		{"serve", 0, "ended before clients could connect"},
+		{"consume orders --group g -- cat", 0, "tandem consume: topic orders, group g: 0 done, 0 failed attempts, 0 dead letters, 0 skipped, in "},
+		{"view list", 1, "no answer from 127.0.0.1:1: "},
+		{"group describe g", 1, "no answer from 127.0.0.1:1: "},
+		{"demo", 1, "no answer from 127.0.0.1:1: "},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			t.Parallel()
+			ctx, stop := context.WithCancel(t.Context())
+			code, stderr := make(chan int), &syncBuffer{}
+			name, rest, _ := strings.Cut(c.args, " -- ")
+			args := append(strings.Fields(name), "--kafka", "127.0.0.1:1")
+			if rest != "" {
+				args = append(args, "--", rest)
+			}
+			go func() { code <- execute(ctx, args, io.Discard, stderr) }()
+			until(t, "it says that it waits", func() bool { return strings.Count(stderr.String(), "\n") == 1 })
+			if got := stderr.String(); !strings.Contains(got, "still trying") || !strings.Contains(got, "dial tcp 127.0.0.1:1: connect: connection refused") {
+				t.Errorf("it says %q", got)
+			}
+			stop()
+			got := <-code
+			lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
+			if got != c.code || len(lines) != 2 || !strings.Contains(lines[1], c.last) {
+				t.Errorf("exit code %d, %q; want %d, %q", got, lines, c.code, c.last)
+			}
+		})
+	}
+}
+
+func TestCommandsSayHowToNameACluster(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tandem.yaml")
+	if err := os.WriteFile(file, []byte("limits: {start-timeout: 300ms}\nlisten: 127.0.0.1:1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"view", "list"}, {"group", "describe", "g"}} {
+		code, _, stderr := run(t, append(args, "--config", file)...)
+		if want := "tandem: no answer from 127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused; name a cluster, or a gateway, with --kafka\n"; code != 1 || stderr != want {
+			t.Errorf("%q: exit code %d, %q; want %q", args, code, stderr, want)
+		}
 	}
 }
 

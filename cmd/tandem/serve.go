@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -55,9 +56,10 @@ func serve(cmd *cobra.Command, c config.Config) error {
 		return err
 	}
 	defer admin.stop()
-	s, err := startServer(ctx, c, log)
+	s, err := startServer(ctx, c, log, waitingIn(log))
 	if err != nil {
 		if ctx.Err() != nil { // told to end before it had started
+			log.Info("ended before clients could connect", "cause", context.Cause(ctx))
 			return nil
 		}
 		return err
@@ -65,7 +67,7 @@ func serve(cmd *cobra.Command, c config.Config) error {
 	admin.ready(s.gateway.Metrics())
 	switch {
 	case s.engine == nil:
-		log.Info("serving", "kafka", c.Kafka.Bootstrap)
+		log.Info("serving", "kafka", strings.Join(c.Kafka.Bootstrap, ","))
 	case s.engine.Temporary():
 		log.Warn("serving the embedded engine without --data: its records go when tandem ends")
 	default:

@@ -20,9 +20,9 @@ type server struct {
 }
 
 // startServer returns when clients may connect.
-func startServer(ctx context.Context, c config.Config, log *slog.Logger) (*server, error) {
+func startServer(ctx context.Context, c config.Config, log *slog.Logger, w waiting) (*server, error) {
 	s := &server{log: log}
-	up, err := upstreamConfig(c.Kafka)
+	up, err := upstreamConfig(c.Kafka, w)
 	if err != nil {
 		return nil, err
 	}

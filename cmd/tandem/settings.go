@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"time"
@@ -59,6 +60,17 @@ func (s *settingFlags) load() (config.Config, error) {
 	return c, nil
 }
 
+// orGateway makes a gateway of this machine what a command talks to where no
+// cluster is named: it is where the file says, or at the default. The hint says
+// so to who gets no answer.
+func orGateway(c *config.Config) (hint string) {
+	if !c.IsEmbedded() {
+		return ""
+	}
+	c.Kafka.Bootstrap = config.Addresses{c.Listen}
+	return "; name a cluster, or a gateway, with --kafka"
+}
+
 // newLogger writes to w what the section says.
 func newLogger(w io.Writer, c config.Log) *slog.Logger {
 	var level slog.Level
@@ -72,9 +84,24 @@ func newLogger(w io.Writer, c config.Log) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, opts))
 }
 
+// waiting says that the first answer of a cluster, or of a gateway, takes long.
+type waiting func(addresses string, cause error)
+
+// waitingIn says it in the log.
+func waitingIn(log *slog.Logger) waiting {
+	return func(addresses string, cause error) { log.Warn("still trying", "kafka", addresses, "cause", cause) }
+}
+
+// waitingOn says it on stderr, for commands without a log.
+func waitingOn(cmd *cobra.Command) waiting {
+	return func(addresses string, cause error) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "tandem: still trying %s: %v\n", addresses, cause)
+	}
+}
+
 // upstreamConfig reads the credentials towards the cluster.
-func upstreamConfig(k config.Kafka) (upstream.Config, error) {
-	c := upstream.Config{Bootstrap: k.Bootstrap}
+func upstreamConfig(k config.Kafka, w waiting) (upstream.Config, error) {
+	c := upstream.Config{Bootstrap: k.Bootstrap, Waiting: w}
 	var err error
 	if c.TLS, err = k.TLS.Load(); err != nil {
 		return c, err

@@ -54,10 +54,8 @@ func (v *viewCommand) command(cmd *cobra.Command, run func(ctx context.Context, 
 		if err != nil {
 			return err
 		}
-		if c.IsEmbedded() { // then a gateway is where the file says, or at the default
-			c.Kafka.Bootstrap = config.Addresses{c.Listen}
-		}
-		up, err := upstreamConfig(c.Kafka)
+		hint := orGateway(&c)
+		up, err := upstreamConfig(c.Kafka, waitingOn(cmd))
 		if err != nil {
 			return err
 		}
@@ -65,7 +63,7 @@ func (v *viewCommand) command(cmd *cobra.Command, run func(ctx context.Context, 
 		defer cancel()
 		admin, err := gateway.OpenAdmin(ctx, up, newLogger(cmd.ErrOrStderr(), config.Log{Level: "error"}))
 		if err != nil {
-			return err
+			return fmt.Errorf("%w%s", err, hint)
 		}
 		defer admin.Close()
 		return run(cmd.Context(), admin, cmd.OutOrStdout(), args)

@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -81,46 +80,15 @@ func Open(ctx context.Context, cfg Config, log *slog.Logger) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{cfg: cfg, log: log, client: client, admin: kadm.NewClient(client), brokers: make(map[int32]Broker)}
-	var cause error
-	for {
-		if err = cfg.probe(ctx); err == nil {
-			_, err = c.Topics(ctx)
-		}
-		if err == nil {
-			return c, nil
-		}
-		if cause == nil || ctx.Err() == nil { // the end of ctx says less than what came before it
-			cause = err
-		}
-		refused := errors.Is(err, kerr.SaslAuthenticationFailed) || errors.Is(err, kerr.UnsupportedSaslMechanism)
-		select {
-		case <-ctx.Done():
-		case <-time.After(200 * time.Millisecond):
-			if !refused {
-				continue
-			}
-		}
+	err = cfg.await(ctx, func() error {
+		_, err := c.Topics(ctx)
+		return err
+	})
+	if err != nil {
 		client.Close()
-		if refused {
-			return nil, fmt.Errorf("the Kafka cluster at %v refuses the gateway's credentials: %w", cfg.Bootstrap, cause)
-		}
-		return nil, fmt.Errorf("the Kafka cluster at %v does not answer: %w", cfg.Bootstrap, cause)
+		return nil, err
 	}
-}
-
-// probe connects to the first configured address that answers. Unlike kgo, which
-// goes on trying, it says at once what is wrong.
-func (c *Config) probe(ctx context.Context) error {
-	var last error
-	for _, addr := range c.Bootstrap {
-		conn, err := c.Connect(ctx, addr, "tandem")
-		if err == nil {
-			conn.Close()
-			return nil
-		}
-		last = err
-	}
-	return last
+	return c, nil
 }
 
 // Close ends the cluster's own connections.

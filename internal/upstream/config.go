@@ -25,6 +25,10 @@ type Config struct {
 	SASL sasl.Mechanism
 	// DialTimeout bounds one dial with its TLS handshake; default 10 s.
 	DialTimeout time.Duration
+	// Waiting, where not nil, is called once by who waits for the cluster's
+	// first answer, when that takes more than a moment, with
+	// the addresses and what is wrong.
+	Waiting func(addresses string, cause error)
 }
 
 // Mechanism makes a SASL mechanism from configured text: PLAIN, SCRAM-SHA-256
