@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"time"
@@ -47,7 +48,7 @@ func (c *Config) await(ctx context.Context, and func() error) error {
 			return nil
 		}
 		mu.Lock()
-		if cause == nil || ctx.Err() == nil { // the end of ctx says less than what came before it
+		if cause == nil || ctx.Err() == nil && !timedOut(err) { // that it took too long says less than what came before
 			cause = err
 		}
 		mu.Unlock()
@@ -60,6 +61,12 @@ func (c *Config) await(ctx context.Context, and func() error) error {
 		case <-time.After(againAfter):
 		}
 	}
+}
+
+// timedOut reports whether an attempt ran out of time, perhaps only because ctx does in this moment.
+func timedOut(err error) bool {
+	var t net.Error
+	return errors.As(err, &t) && t.Timeout() || errors.Is(err, context.DeadlineExceeded)
 }
 
 // sayWaiting calls Waiting when a while has passed, until it is stopped.
