@@ -95,7 +95,10 @@ func (s *session) report(list []executor.Report) {
 		log := s.log.With("topic", r.TP.Topic, "partition", r.TP.Partition, "offset", r.Offset, "key", string(r.Key), "attempts", r.Attempts)
 		switch r.Kind {
 		case executor.Failed:
-			log.Info("a record failed", "error", r.Err, "next", infoOf(r.Info).NextAt)
+			if next := infoOf(r.Info).NextAt; !next.IsZero() {
+				log = log.With("next", next)
+			}
+			log.Info("a record failed", "error", r.Err)
 		case executor.DeadLettered:
 			log.Warn("a record was given up; its dead letter is written", "to", s.cfg.deadLetter, "error", r.Err)
 		case executor.DeadLetterFailed:

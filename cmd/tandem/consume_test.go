@@ -152,6 +152,15 @@ func TestConsumeWithACommand(t *testing.T) {
 	until(t, "59 records", func() bool { return strings.Count(c.stdout.String(), "\n") >= 59 })
 	c.end(t, "59 done, 4 failed attempts, 1 dead letters, 0 skipped")
 	inOrder(t, c.stdout.String(), 60, 6, "k3 3")
+	var nexts []int // by attempt
+	for line := range strings.Lines(c.stderr.String()) {
+		if strings.Contains(line, `msg="a record failed"`) && strings.Contains(line, "key=k3") {
+			nexts = append(nexts, strings.Count(line, fmt.Sprintf(" next=%d-", time.Now().Year())))
+		}
+	}
+	if fmt.Sprint(nexts) != "[1 1 0]" {
+		t.Errorf("the lines of 3 attempts say %v times when the next one is", nexts)
+	}
 	headers := map[string]string{}
 	for _, h := range letter.Headers {
 		headers[h.Key] = string(h.Value)
