@@ -28,6 +28,8 @@ func TestAPIsAreDocumented(t *testing.T) {
 		wire.AddPartitionsToTxn:      "a view is refused",
 		wire.TxnOffsetCommit:         "as OffsetCommit",
 		wire.DeleteRecords:           "a view is refused",
+		wire.DeleteGroups:            "what the groups have committed individually is deleted with their offsets",
+		wire.OffsetDelete:            "as DeleteGroups",
 		wire.CreatePartitions:        "a view is refused: it grows with its source",
 		wire.DescribeConfigs:         "topics and brokers: the gateway's own settings are added; otherwise bytes",
 		wire.AlterConfigs:            "a view's max.message.bytes stays; the gateway's own settings are refused",

@@ -110,6 +110,7 @@ type Limits struct {
 	IndividualRanges int           // most offset ranges of individual commits above the stable offset of a partition; default 2,000,000
 	RefreshRows      time.Duration // how old the picture of a group's rows may be when a commit is planned; default 5 s
 	RenewRows        time.Duration // how old a source row may get before a commit renews it; default 1 h
+	SweepFacts       time.Duration // in which all of the fact log is searched for groups that are gone; default 24 h
 }
 
 func (l *Limits) defaults() {
@@ -134,4 +135,5 @@ func (l *Limits) defaults() {
 	}
 	def(&l.RefreshRows, 5*time.Second)
 	def(&l.RenewRows, time.Hour)
+	def(&l.SweepFacts, 24*time.Hour)
 }

@@ -91,6 +91,9 @@ func (g *Gateway) start(ctx context.Context) (err error) {
 	g.metrics.registerCache(g.cache)
 	g.groups = newGroups(g)
 	g.facts = newFacts(g)
+	if g.cfg.IndividualCommits {
+		g.wg.Go(g.sweepFacts)
+	}
 	g.views = newViews(g)
 	if g.cfg.NoViews {
 		return nil

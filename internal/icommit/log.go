@@ -86,9 +86,24 @@ func (l *Log) Followed() (n int) {
 // topic there is nothing, and the handler has forgotten what it had. It waits as long as ctx allows for brokers that do not answer; what
 // waiting does not cure (no permission to read) is returned at once.
 func (l *Log) CatchUp(ctx context.Context, group string) error {
+	return l.catchUpOn(ctx, func(partitions int32) int32 { return record.PartitionOf(group, partitions) })
+}
+
+// CatchUpOn is CatchUp for all groups of a partition of the topic, where it has so many.
+func (l *Log) CatchUpOn(ctx context.Context, partition int32) error {
+	return l.catchUpOn(ctx, func(partitions int32) int32 { return partition % partitions })
+}
+
+// Partitions is how many partitions the topic has, 0: there is none.
+func (l *Log) Partitions(ctx context.Context) (int32, error) {
+	s, err := l.lookup.do(ctx, l.start, l.look)
+	return s.topic.Partitions, err
+}
+
+func (l *Log) catchUpOn(ctx context.Context, partition func(partitions int32) int32) error {
 	var last error
 	for pause := l.cfg.backoff; ; pause = min(2*pause, maxPause) {
-		again, err := l.catchUp(ctx, group)
+		again, err := l.catchUp(ctx, partition)
 		switch {
 		case err == nil && !again:
 			return nil
@@ -115,7 +130,7 @@ func failed(what string, err, before error) error {
 }
 
 // catchUp is one attempt; again says that the log was another one at its end than at its beginning.
-func (l *Log) catchUp(ctx context.Context, group string) (again bool, err error) {
+func (l *Log) catchUp(ctx context.Context, partition func(partitions int32) int32) (again bool, err error) {
 	s, err := l.lookup.do(ctx, l.start, l.look)
 	if err != nil {
 		return false, err
@@ -123,7 +138,7 @@ func (l *Log) catchUp(ctx context.Context, group string) (again bool, err error)
 	if err := l.settle(ctx, s.topic); err != nil || !s.found {
 		return false, err
 	}
-	f, err := l.follow(s.topic, record.PartitionOf(group, s.topic.Partitions))
+	f, err := l.follow(s.topic, partition(s.topic.Partitions))
 	if err != nil {
 		return false, err
 	}

@@ -24,7 +24,9 @@ const (
 	DescribeConfigs         int16 = 32
 	AlterConfigs            int16 = 33
 	CreatePartitions        int16 = 37
+	DeleteGroups            int16 = 42
 	IncrementalAlterConfigs int16 = 44
+	OffsetDelete            int16 = 47
 	DescribeCluster         int16 = 60
 	ConsumerGroupHeartbeat  int16 = 68
 	DescribeTopicPartitions int16 = 75

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,7 +20,8 @@ import (
 
 // Members of the Go client commit individually above a record that fails; then they stop, and kafka-consumer-groups resets the group's offsets: back, forward,
 // between what was committed individually, and to the very offset that is committed. Members that start after it do what lies above the reset, once, and nothing else: what was
-// committed individually before counts no more. So it is after a rewind through a view of the topic, where at least its virtual partition is done again, and nothing is lost (case V10).
+// committed individually before counts no more. So it is after a rewind through a view of the topic, where at least its virtual partition is done again, and nothing is lost. A group that is
+// deleted begins anew (case V10).
 func TestMembersThatShareBeginWhereAResetSays(t *testing.T) {
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
 		t.Parallel()
@@ -98,6 +100,14 @@ func TestMembersThatShareBeginWhereAResetSays(t *testing.T) {
 			return v == 1 && r.Offset >= to
 		}
 		run("a rewind", fine, func(r *kgo.Record) bool { return rewound(r) || r.Offset >= bad && string(r.Key) == badKey })
+		e.awaitAllDone(t, group, topic, records)
+
+		fill("a deletion")
+		groups(t, e, "--bootstrap-server", e.gateway.Bootstrap, "--delete", "--group", group)
+		if !strings.Contains(e.gateway.Log(), "deleted the individual commits of a group that is gone") {
+			t.Error("the individual commits of a deleted group stay")
+		}
+		run("a deletion", fine, func(*kgo.Record) bool { return true }).Check(t, nil)
 		e.awaitAllDone(t, group, topic, records)
 	})
 }

@@ -19,5 +19,7 @@
 // ledger knows of eras is what the log holds: if a gateway remembered more than others can read, they would choose different
 // eras after a group was deleted.
 //
+// When a group is gone its records go but for one, which still names the era (Remains); and that one when nothing of the era can be on its way any more.
+//
 // The package is pure. A Ledger is not safe for concurrent use.
 package ledger

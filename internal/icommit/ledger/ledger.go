@@ -65,6 +65,9 @@ func (l *Ledger) Replay(records []record.Record) {
 			l.outlived(of)
 		}
 	}
+	if n := len(records); n > 0 && records[n-1].Delete && len(l.pending)+len(l.stale) == 0 && !l.lasts() {
+		l.forget() // the group is gone, see Remains: others know no era of it any more
+	}
 }
 
 // Others is how many records others than this ledger have added so far: it rises while another gateway writes for the group.
