@@ -70,6 +70,12 @@ func (l *looked) now() {
 	l.at = time.Now()
 }
 
+func (l *looked) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.at = time.Time{}
+}
+
 // absentFor is how long the fact log counts as missing after it was not there.
 const absentFor = 5 * time.Second
 
@@ -84,10 +90,15 @@ func (f *facts) close() {
 	f.topic.Close()
 }
 
+// possible reports whether any group may commit individually.
+func (f *facts) possible() bool {
+	return f.gw.cfg.IndividualCommits && !f.absent.within(absentFor)
+}
+
 // catchUp returns when everything that was in the log at the time of the call
 // is known here.
 func (f *facts) catchUp(ctx context.Context, group string) error {
-	if !f.gw.cfg.IndividualCommits || f.absent.within(absentFor) {
+	if !f.possible() {
 		return nil
 	}
 	err := f.log.CatchUp(ctx, group)
@@ -224,54 +235,71 @@ func (f *facts) admit(k partKey, era int64, added []region.Fact, stable int64) e
 	return errFull
 }
 
-// store makes facts durable that the primary has taken in with this stable
-// offset, and lets them count. What they make redundant is deleted afterwards.
-// alone: no other commit of this gateway was under way meanwhile, and there are no
-// signs of another gateway in the part.
-func (f *facts) store(ctx context.Context, k partKey, era int64, added []region.Fact, stable int64, alone bool) error {
-	if len(added) == 0 && f.state(k.facts()) == nil {
-		return nil
-	}
-	s := f.ensure(k.facts(), -1)
-	s.mu.Lock()
-	alone = alone && time.Since(s.others) > 2*f.gw.cfg.Limits.RefreshRows
-	a := s.ledger.Add(k.base, k.source.TopicID, era, added, stable, alone)
-	if a == nil {
-		s.mu.Unlock()
-		return nil
-	}
-	puts := a.Puts()
-	s.mu.Unlock()
+// storing are facts of one partition that the primary has taken in with a stable
+// offset, or none.
+type storing struct {
+	key    partKey
+	era    int64
+	added  []region.Fact
+	stable int64
+	state  *factState
+	append *ledger.Append
+	err    error
+}
 
-	if err := f.log.Append(ctx, k.group, puts); err != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		a.Failed()
-		return err
+// store makes facts of a group durable that the primary has taken in, and lets them
+// count. What they make redundant is deleted afterwards. Each has its own result.
+func (f *facts) store(ctx context.Context, group string, of []*storing) {
+	var puts []factrecord.Record
+	for _, x := range of {
+		if len(x.added) == 0 && f.state(x.key.facts()) == nil {
+			continue
+		}
+		x.state = f.ensure(x.key.facts(), -1)
+		x.state.mu.Lock()
+		if x.append, x.err = x.state.ledger.Add(x.key.base, x.key.source.TopicID, x.era, x.added, x.stable); x.append != nil {
+			puts = append(puts, x.append.Puts()...)
+		}
+		x.state.mu.Unlock()
 	}
-	if len(puts) > 0 {
-		f.absent.mu.Lock()
-		f.absent.at = time.Time{}
-		f.absent.mu.Unlock()
+	err := f.log.Append(ctx, group, puts)
+	if err == nil && len(puts) > 0 {
+		f.absent.forget()
 	}
+	for _, x := range of {
+		if x.append == nil {
+			continue
+		}
+		if err != nil {
+			x.state.mu.Lock()
+			x.append.Failed()
+			x.state.mu.Unlock()
+			x.err = err
+			continue
+		}
+		f.stored(group, x.state, x.append)
+	}
+}
+
+// stored deletes what is redundant now that an append is durable.
+func (f *facts) stored(group string, s *factState, a *ledger.Append) {
 	s.mu.Lock()
 	deletes := a.Stored()
 	s.mu.Unlock()
 	if len(deletes) == 0 {
-		return nil
+		return
 	}
 	f.gw.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(f.gw.ctx, 30*time.Second)
 		defer cancel()
-		err := f.log.Append(ctx, k.group, deletes)
+		err := f.log.Append(ctx, group, deletes)
 		if err != nil {
-			f.gw.log.Debug("redundant individual commits stay in the log", "group", k.group, "cause", err)
+			f.gw.log.Debug("redundant individual commits stay in the log", "group", group, "cause", err)
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		a.Deleted(err == nil)
 	})
-	return nil
 }
 
 // lookedTopic is a source topic as it was seen.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/tandem-kafka/tandem/internal/icommit/ledger"
 	"github.com/tandem-kafka/tandem/internal/region"
 	"github.com/tandem-kafka/tandem/keyrange"
 	"github.com/tandem-kafka/tandem/tandemmsg"
@@ -79,7 +80,7 @@ func (c *conn) addRanges(ctx context.Context, call *commitCall, at tandemmsg.Par
 		r.code = c.refuseRanges(call.group, otherBase(w, at.Base))
 	case !c.gw.cfg.IndividualCommits || call.txn:
 		r.code = kerr.InvalidRequest.Code
-	case call.plain[tp{r.part.key.source.Topic, r.part.key.source.Partition}]:
+	case call.plain[tp{r.part.key.source.Topic, r.part.key.source.Partition}] || call.named[rowKey{ref.name, ref.id, partition}]:
 		r.code = kerr.InvalidRequest.Code // what the client says of the source itself holds
 	default:
 		r.state = c.slice(sliceKey{call.group, name, partition})
@@ -136,40 +137,40 @@ func (c *conn) admitted(call *commitCall, p *partPlan) bool {
 	return false
 }
 
-// storeFacts makes the facts of a part durable that the cluster has accepted the
-// stable offset of; source is its code. It reports whether that failed.
-func (c *conn) storeFacts(ctx context.Context, call *commitCall, p *partPlan, source int16) (failed bool) {
-	added := p.facts(call)
-	if source != 0 {
-		p.failRanges(call, source)
-		return len(added) > 0
-	}
-	if p.plain || call.txn {
-		return false
-	}
-	if err := c.gw.facts.store(ctx, p.part.key, p.plan.Era, added, p.plan.Source.Offset, c.alone(p)); err != nil {
-		// The stable offset may have counted them: they are done. Nobody knows of the others, so the client has to say it again.
-		c.gw.unreadable(call.group, err)
-		code := kerr.CoordinatorLoadInProgress.Code
-		if errors.Is(err, kerr.TopicAuthorizationFailed) {
-			code = kerr.TopicAuthorizationFailed.Code
+// storeFacts makes the facts of plans durable that the cluster has accepted.
+func (c *conn) storeFacts(ctx context.Context, call *commitCall, plans []*partPlan) {
+	var of []*storing
+	var parts []*partPlan
+	for _, p := range plans {
+		switch added := p.facts(call); {
+		case p.picture == nil || p.plain || call.txn:
+		case p.refused != 0:
+			p.failRanges(call, p.refused)
+		default:
+			of = append(of, &storing{key: p.part.key, era: p.plan.Era, added: added, stable: p.plan.Source.Offset})
+			parts = append(parts, p)
 		}
-		p.failRanges(call, code)
-		return true
 	}
-	if len(added) > 0 {
-		c.gw.groups.noteRanges(p.part.key)
+	c.gw.facts.store(ctx, call.group, of)
+	for i, x := range of {
+		p := parts[i]
+		switch {
+		case x.err != nil:
+			// The stable offset may have counted them: they are done. Nobody knows of the others, so the client has to say it again.
+			code := kerr.CoordinatorLoadInProgress.Code
+			switch {
+			case errors.Is(x.err, kerr.TopicAuthorizationFailed):
+				code = kerr.TopicAuthorizationFailed.Code
+				fallthrough
+			case !errors.Is(x.err, ledger.ErrOver):
+				c.gw.unreadable(call.group, x.err)
+			}
+			p.failRanges(call, code)
+			p.failed = true
+		case len(x.added) > 0:
+			c.gw.groups.noteRanges(p.part.key)
+		}
 	}
-	return false
-}
-
-// alone reports whether no other commit can write the source row without knowing of
-// this one: none was under way here meanwhile, and there are no signs of another
-// gateway that writes for the group.
-func (c *conn) alone(p *partPlan) bool {
-	p.part.mu.Lock()
-	defer p.part.mu.Unlock()
-	return p.part.gate.undisturbed(p.turn) && time.Since(p.part.unsure) > 2*c.gw.cfg.Limits.RefreshRows
 }
 
 // unreadable says that the fact log cannot be read or written.

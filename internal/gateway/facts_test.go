@@ -187,7 +187,7 @@ func (w *world) wantFacts(group string, want ...string) {
 }
 
 // The proposal's own example, record for record: stored are [45-47] and [50-50], stable is 42, which we count as 43. The first
-// commit left the mark of its era, [0-42] (package ledger).
+// commit left the mark of its era, [0-42], and the last one that of what it deleted, [0-50] (package ledger).
 func TestGapAmending(t *testing.T) {
 	w := ranged(t, nil)
 	topic, group := w.names(t)
@@ -202,7 +202,7 @@ func TestGapAmending(t *testing.T) {
 	w.wantCommitted(group, topic, 43, "[00000000-ffffffff] [45-50]")
 	w.mustCommit(group, topic, rangesOf(whole, 43, 44))
 	w.wantStored(group, topic, 0, 51, "tandem:1:0:51")
-	w.wantFacts(group, "[0-42]", "[45-47]", "[50-50]", "[45-50]", "null [45-47]", "null [50-50]", "null [45-50]")
+	w.wantFacts(group, "[0-42]", "[45-47]", "[50-50]", "[45-50]", "null [45-47]", "null [50-50]", "[0-50]", "null [45-50]", "null [0-42]")
 	w.wantCommitted(group, topic, 51, "")
 }
 

@@ -63,9 +63,6 @@ type groupPart struct {
 	used    time.Time
 	// others is when a reading last showed rows that this gateway did not write.
 	others time.Time
-	// unsure is when something last happened by which the source row may be
-	// written without this gateway knowing.
-	unsure time.Time
 }
 
 const (
@@ -194,7 +191,7 @@ func (g *groups) anyRanges() bool {
 // drop has the rows read before the next commit.
 func (p *groupPart) drop() {
 	p.mu.Lock()
-	p.picture, p.unsure = nil, time.Now()
+	p.picture = nil
 	p.mu.Unlock()
 }
 
@@ -209,7 +206,7 @@ type sliceState struct {
 	generation int32  // of the last commit
 	member     string // of the last commit
 	committed  bool   // there was one
-	began      int64  // where the client was told to start; -1: it never asked here
+	began      int64  // where the client was told to start, or its last commit; -1: it never did either here
 	refused    bool   // the cluster refused the last commit
 }
 
@@ -235,15 +232,13 @@ func (c *conn) slice(k sliceKey) *sliceState {
 type gate struct {
 	mu     sync.Mutex
 	under  int
-	turns  int // how many were let in
 	alone  bool
 	change chan struct{} // closed when under or alone changes
 }
 
 const gateWait = 2 * time.Second
 
-// enter returns the turn of this commit, see undisturbed.
-func (g *gate) enter(ctx context.Context, alone bool) (turn int) {
+func (g *gate) enter(ctx context.Context, alone bool) {
 	timeout := time.NewTimer(gateWait)
 	defer timeout.Stop()
 	g.mu.Lock()
@@ -264,19 +259,7 @@ func (g *gate) enter(ctx context.Context, alone bool) (turn int) {
 		g.mu.Lock()
 	}
 	g.under++
-	g.turns++
 	g.alone = g.alone || alone
-	if g.under > 1 {
-		return 0
-	}
-	return g.turns
-}
-
-// undisturbed reports whether no other commit was under way since this turn.
-func (g *gate) undisturbed(turn int) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return turn > 0 && turn == g.turns
 }
 
 func (g *gate) leave(alone bool) {

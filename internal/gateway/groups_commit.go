@@ -28,7 +28,8 @@ type commitCall struct {
 	member     string
 	instance   *string
 	txn        bool
-	plain      map[tp]bool // rows of ordinary topics
+	plain      map[tp]bool     // rows of ordinary topics that are sources of views
+	named      map[rowKey]bool // rows of any ordinary topics, beside ranges
 	rows       []commitRow
 	ranges     []rangeRow
 	// send sends the request with additions and returns the error codes of the
@@ -134,13 +135,26 @@ func (c *conn) commitViews(ctx context.Context, call *commitCall) error {
 		unknown(plans)
 		return err
 	}
-	if !again {
-		return nil
+	if again {
+		if err := c.commitAlone(ctx, call, plans); err != nil {
+			return err
+		}
+		if err := c.settle(ctx, call, plans); err != nil {
+			return err
+		}
 	}
-	if err := c.commitAlone(ctx, call, plans); err != nil {
-		return err
+	call.took()
+	return nil
+}
+
+// took takes note of where the clients of the slices are now. What was refused after all
+// is not among it: should it have gone back, it is to go back when it comes again.
+func (call *commitCall) took() {
+	for i := range call.rows {
+		if r := &call.rows[i]; r.part != nil && r.code == 0 && !call.txn && r.commit.Offset >= 0 {
+			r.state.began = r.commit.Offset
+		}
 	}
-	return c.settle(ctx, call, plans)
 }
 
 // commitAlone plans and sends a commit that goes back or opens an era: alone, so
@@ -167,7 +181,7 @@ func unknown(plans []*partPlan) {
 // again.
 func (c *conn) commitPlans(ctx context.Context, call *commitCall, plans []*partPlan, alone bool) (again bool, err error) {
 	for _, p := range plans {
-		p.turn = p.part.gate.enter(ctx, alone)
+		p.part.gate.enter(ctx, alone)
 		defer p.part.gate.leave(alone)
 	}
 	if !alone {
@@ -201,6 +215,15 @@ func (c *conn) sendCommit(ctx context.Context, call *commitCall, plans []*partPl
 		return err
 	}
 	call.codeOf = codeOf
+	for _, p := range plans {
+		if p.refused, p.failed = 0, false; p.picture == nil {
+			continue
+		}
+		for _, code := range addedCodes[p.first : p.first+len(p.added)] {
+			p.refused = cmp.Or(p.refused, code)
+		}
+	}
+	c.storeFacts(ctx, call, plans)
 	planned := make(map[int]bool, len(call.rows))
 	for _, p := range plans {
 		if p.picture == nil {
@@ -221,14 +244,11 @@ func (c *conn) sendCommit(ctx context.Context, call *commitCall, plans []*partPl
 			source, mine = mine[len(mine)-1], mine[:len(mine)-1]
 		}
 		verdict, repair := p.plan.Verdict(codes, mine, source)
-		failed := c.storeFacts(ctx, call, p, source)
+		failed := p.failed || p.refused != 0
 		for n, i := range p.rows {
 			r := &call.rows[i]
 			r.code = verdict[n]
 			failed = failed || verdict[n] != 0
-			if r.code == 0 && !call.txn && r.state.began > r.commit.Offset {
-				r.state.began = r.commit.Offset // it has gone back, once
-			}
 		}
 		switch {
 		case repair && !p.plain:
@@ -267,20 +287,16 @@ func (p *groupPart) applied(plan progress.Plan, views []*View) {
 	}
 }
 
-// repair writes the source row anew, without the rows that were refused: it
-// counted them.
+// repair writes the source row anew, in the same era, without the rows that were
+// refused: it counted them.
 func (c *conn) repair(ctx context.Context, call *commitCall, p *partPlan, codes []int16) error {
-	env, err := c.env(ctx, call, p)
-	if err != nil {
-		return err
-	}
 	var accepted []progress.Commit
 	for n, i := range p.rows {
 		if codes[n] == 0 {
 			accepted = append(accepted, call.rows[i].commit)
 		}
 	}
-	plan := p.picture.Plan(accepted, env)
+	plan := p.picture.Plan(accepted, p.env)
 	_, again, err := call.send(ctx, []addition{p.addition(plan.Source)})
 	if err == nil && (len(again) == 0 || again[0] != 0) {
 		c.log.Warn("the cluster refused part of a commit, and then its correction: the stable offset may be too high until the next commit", "group", call.group, "topic", p.part.key.source.Topic, "partition", p.part.key.source.Partition)

@@ -18,9 +18,13 @@ type partPlan struct {
 	plan    progress.Plan
 	added   []addition
 	first   int  // of its additions in the request
-	turn    int  // of its part's gate
 	plain   bool // the client commits to the source as well
 	picture *progress.Picture
+	env     progress.Env // that it was planned with
+
+	// What became of it.
+	refused int16 // the cluster's code for an addition
+	failed  bool  // facts may not be in the log
 }
 
 func goesBack(plans []*partPlan) bool {
@@ -73,9 +77,6 @@ func (c *conn) planCommit(ctx context.Context, call *commitCall, plans []*partPl
 		for _, i := range p.ranges {
 			begins = call.ranges[i].state.begins(call) || begins
 		}
-		if begins && call.generation >= 0 {
-			p.part.unsure = now // whoever joined the group may come through another gateway
-		}
 		p.part.mu.Unlock()
 		// Without members Kafka takes anybody's commit at any time, past this gateway too.
 		old = old || begins || call.generation < 0 && len(p.ranges) > 0
@@ -105,13 +106,18 @@ func (c *conn) read(ctx context.Context, call *commitCall, plans []*partPlan, pa
 			if p.part != part {
 				continue
 			}
-			for _, i := range p.rows {
-				call.rows[i].code, call.rows[i].state.committed = code, false
-			}
-			p.failRanges(call, code)
+			call.fail(p, code)
 		}
 	}
 	return nil
+}
+
+// fail fails what a call does to a part.
+func (call *commitCall) fail(p *partPlan, code int16) {
+	for _, i := range p.rows {
+		call.rows[i].code, call.rows[i].state.committed = code, false
+	}
+	p.failRanges(call, code)
 }
 
 // plan plans the rows of one source partition and writes their texts into the
@@ -140,7 +146,9 @@ func (c *conn) plan(ctx context.Context, call *commitCall, p *partPlan) error {
 	}
 	commits := make([]progress.Commit, 0, len(p.rows))
 	for _, i := range p.rows {
-		commits = append(commits, call.rows[i].commit)
+		r := call.rows[i].commit
+		r.Uncounted = r.Uncounted || call.rows[i].code != 0 // then it is left out
+		commits = append(commits, r)
 	}
 	p.plan = p.picture.Plan(commits, env)
 	if !c.admitted(call, p) {
@@ -151,6 +159,7 @@ func (c *conn) plan(ctx context.Context, call *commitCall, p *partPlan) error {
 		env.Facts = nil
 		p.plan = p.picture.Plan(commits, env)
 	}
+	p.env = env
 	for n, i := range p.rows {
 		*call.rows[i].metadata = p.plan.Rows[n].Metadata
 	}

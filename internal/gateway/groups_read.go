@@ -239,10 +239,7 @@ func (c *conn) refresh(ctx context.Context, group string, parts []*groupPart) (c
 		}
 		p.mu.Lock()
 		if p.picture != nil && !p.picture.Equal(picture) {
-			p.others, p.unsure = at, at
-		}
-		if p.readAt.IsZero() && picture.Any() { // whoever wrote this may go on
-			p.unsure = at
+			p.others = at
 		}
 		p.picture, p.readAt = picture, at
 		p.mu.Unlock()

@@ -15,9 +15,9 @@ import (
 // read before, or opened an era. In that the rows of this commit do not count, so
 // they are committed again.
 func (c *conn) settle(ctx context.Context, call *commitCall, plans []*partPlan) error {
-	for range settleTries {
+	for try := 0; ; try++ {
 		back := slices.DeleteFunc(slices.Clone(plans), func(p *partPlan) bool {
-			return len(p.plan.Back) == 0 || p.plain || time.Since(c.gw.signs(p.part)) > 2*c.gw.cfg.Limits.RefreshRows
+			return len(p.plan.Back) == 0 || p.plain || time.Since(c.gw.signs(p.part)) > 2*c.gw.cfg.Limits.RefreshRows && !(p.plan.Exposed && c.gw.facts.possible())
 		})
 		if len(back) == 0 {
 			return nil
@@ -32,6 +32,12 @@ func (c *conn) settle(ctx context.Context, call *commitCall, plans []*partPlan) 
 		if err != nil {
 			return err
 		}
+		if moved && try == settleTries {
+			for _, p := range back {
+				call.fail(p, kerr.CoordinatorLoadInProgress.Code) // it comes again, or somebody is told
+			}
+			return nil
+		}
 		if !moved {
 			return c.writeSources(ctx, call, back, func(p *progress.Picture, stable int64) bool {
 				offset, ours := p.Source()
@@ -42,7 +48,6 @@ func (c *conn) settle(ctx context.Context, call *commitCall, plans []*partPlan) 
 			return err
 		}
 	}
-	return nil
 }
 
 // settleTries bounds how often a commit that went back is committed anew.
@@ -64,13 +69,13 @@ func (g *Gateway) signs(p *groupPart) time.Time {
 }
 
 // moved reports whether another gateway has written a source row of another era
-// than a plan was for.
+// than a plan was for. Where that cannot be seen the commit fails.
 func (c *conn) moved(ctx context.Context, call *commitCall, plans []*partPlan) (moved bool, err error) {
 	parts := make([]*groupPart, len(plans))
 	for i, p := range plans {
 		parts[i] = p.part
 	}
-	if _, err := c.refresh(ctx, call.group, parts); err != nil {
+	if err := c.read(ctx, call, plans, parts); err != nil {
 		return false, err
 	}
 	for _, p := range plans {

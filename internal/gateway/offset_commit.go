@@ -75,7 +75,7 @@ func (c *conn) commitOwns(group string, refs []topicRef, plain func(int) bool) (
 }
 
 func (c *conn) handleOffsetCommit(ctx context.Context, req *kmsg.OffsetCommitRequest) (kmsg.Response, error) {
-	call := &commitCall{group: req.Group, generation: req.Generation, member: req.MemberID, instance: req.InstanceID, plain: make(map[tp]bool)}
+	call := &commitCall{group: req.Group, generation: req.Generation, member: req.MemberID, instance: req.InstanceID, plain: make(map[tp]bool), named: make(map[rowKey]bool)}
 	if req.Version == 0 {
 		call.generation = -1
 	}
@@ -96,6 +96,9 @@ func (c *conn) handleOffsetCommit(ctx context.Context, req *kmsg.OffsetCommitReq
 			if w == nil {
 				if name := c.gw.views.sourceName(topicRef{t.Topic, t.TopicID}); name != "" {
 					call.plain[tp{name, p.Partition}] = true
+				}
+				if len(ranges) > 0 {
+					call.named[rowKey{t.Topic, t.TopicID, p.Partition}] = true
 				}
 				continue
 			}

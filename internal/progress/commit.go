@@ -12,8 +12,8 @@ type Commit struct {
 	Offset      int64 // everything below it in the slice is done
 	LeaderEpoch int32
 	Metadata    *string
-	// Began is where this client was told to start in the slice; -1 where that is not known. A commit from there on does
-	// not go back, even if readers of the same records through another view are ahead. An accepted commit below it lowers it.
+	// Began is where this client was told to start in the slice, and then its last accepted commit; -1 where that is not known.
+	// A commit from there on does not go back, even if readers of the same records through another view are ahead.
 	Began int64
 	// Uncounted: the cluster is likely to refuse this row; the stable offset must not count it.
 	Uncounted bool
@@ -52,7 +52,10 @@ type Plan struct {
 	Back []int
 	// Opens: the commit opens a new era.
 	Opens bool
-	Era   int64 // in which it counts
+	// Exposed: another gateway may just now open an era, from rows of before this commit, in which what goes back here does
+	// not count: an era begins here, or with whoever commits individually next, since slices were set back before.
+	Exposed bool
+	Era     int64 // in which it counts
 
 	counted []bool
 }
@@ -103,6 +106,8 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 			next.rows[c.View][c.Slice].offset = min(own.offset, p.source.offset)
 		}
 	}
+
+	plan.Exposed = len(plan.Back) > 0 && (plan.Opens || p.setBack(era))
 
 	r := reading{p: next, era: era, complete: complete, trusted: before.trusted}
 	sum := next.checksum(era)

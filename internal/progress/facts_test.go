@@ -209,3 +209,26 @@ func TestFactsOfLaterErasOpenANewOne(t *testing.T) {
 		}
 	}
 }
+
+// What goes back can be forgotten where an era begins meanwhile: at once, or with whoever commits individually next.
+func TestWhatGoesBackIsExposedToANewEra(t *testing.T) {
+	text := func(tag, offset string) string { return "|tandem:1:" + tag + ":" + offset }
+	for name, c := range map[string]struct {
+		source, row string
+		offset      int64
+		want        bool
+	}{
+		"the first to go back":   {"tandem:1:0:50", text("0", "80"), 60, false},
+		"another one did before": {"tandem:1:0.3:50", text("0.1", "80"), 60, true},
+		"it opens an era":        {"elsewhere", text("0", "80"), 20, true},
+		"it does not go back":    {"tandem:1:0.3:50", text("0.1", "80"), 90, false},
+	} {
+		p := NewPicture([]View{{Name: "v", K: 2}})
+		p.SetSource(sourceText(50, c.source))
+		p.SetView(0, 0, sourceText(80, c.row))
+		plan := p.Plan([]Commit{{View: 0, Slice: 0, Offset: c.offset, Began: 80}}, Env{})
+		if plan.Exposed != c.want || plan.Exposed && len(plan.Back) != 1 {
+			t.Errorf("%s: exposed %v, goes back %v", name, plan.Exposed, plan.Back)
+		}
+	}
+}

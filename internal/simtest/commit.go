@@ -39,8 +39,8 @@ func (m *member) send(some []*slice, done func()) {
 		if ok && known {
 			for _, a := range ats {
 				a.s.committed = a.pos
-				if t == nil && a.s.began > a.pos {
-					a.s.began = a.pos // it has gone back, once
+				if t == nil {
+					a.s.began = a.pos
 				}
 			}
 		}

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 
@@ -18,37 +19,48 @@ type Append struct {
 	deletes []id // of the era, and then those of eras that are over
 }
 
+// ErrOver says that facts are of an era that is over, or of a topic that is gone: they do not count, and are to be committed again.
+var ErrOver = errors.New("a later era of the group's progress has begun")
+
 // Add takes in facts of a base that the primary has accepted with this stable offset, or that there are none. They count from now on. It
-// returns what is to be appended to the log; nil where there is nothing to do, or a later era has begun: then they do not count any more.
-//
-// settled says that no other commit can write a source row without knowing of these facts.
-func (l *Ledger) Add(base int32, topicID [16]byte, era int64, added []region.Fact, stable int64, settled bool) *Append {
+// returns what is to be appended to the log, nil where there is nothing to do, or ErrOver.
+func (l *Ledger) Add(base int32, topicID [16]byte, era int64, added []region.Fact, stable int64) (*Append, error) {
 	if len(added) == 0 && (l.era < 0 || era > l.era && stable <= 0) { // there is nothing, or nothing that could say that it is over
-		return nil
+		return nil, nil
 	}
-	if !l.begin(topicID, era) {
-		return nil
+	switch {
+	case l.begin(topicID, era):
+	case len(added) == 0:
+		return nil, nil
+	default:
+		return nil, ErrOver
 	}
 	a := &Append{l: l, topicID: topicID, era: era}
-	r := l.region(base)
-	r.Add(added...)
 	l.raise(stable)
-	puts, deletes := r.Amend(added, l.stable, MaxDeletes)
-	a.puts, a.deletes = l.ids(nil, base, puts), l.ids(nil, base, deletes)
+	if len(added) > 0 {
+		r := l.region(base)
+		r.Add(added...)
+		puts, deletes := r.Amend(added, l.stable, MaxDeletes)
+		a.puts, a.deletes = l.ids(nil, base, puts), l.ids(nil, base, deletes)
+	}
 	for _, other := range slices.Sorted(maps.Keys(l.regions)) {
-		if n := MaxDeletes - len(a.deletes); other != base && n > 0 {
+		if n := MaxDeletes - len(a.deletes); (other != base || len(added) == 0) && n > 0 {
 			_, deletes := l.regions[other].Amend(nil, l.stable, n)
 			a.deletes = l.ids(a.deletes, other, deletes)
 		}
 	}
-	if dropped := len(added) > 0 || len(a.deletes) > 0; l.stable > l.mark && (l.mark == 0 || !settled && dropped) {
+	if dropped := len(added) > 0 || len(a.deletes) > 0; l.stable > l.mark && (l.mark == 0 || dropped) {
 		a.puts = append(a.puts, id{anyBase, era, markAt(l.stable)})
 	}
+	a.deletes = slices.DeleteFunc(a.deletes, l.leaves)
 	for _, of := range a.puts {
 		l.pending[of]++
 	}
-	return a
+	return a, nil
 }
+
+// leaves reports whether the deletion of a record is under way.
+func (l *Ledger) leaves(of id) bool { _, is := l.leaving[of]; return is }
 
 func (l *Ledger) ids(dst []id, base int32, facts []region.Fact) []id {
 	for _, f := range facts {
@@ -95,9 +107,13 @@ func (a *Append) Stored() []record.Record {
 			l.stored(a.puts[0].base, facts(a.puts[:n]))
 		}
 		for _, at := range slices.Sorted(maps.Keys(l.marks)) {
-			if at < l.mark {
-				a.deletes = append(a.deletes, id{anyBase, l.era, markAt(at)})
+			if of := (id{anyBase, l.era, markAt(at)}); at < l.mark && !l.leaves(of) {
+				a.deletes = append(a.deletes, of)
 			}
+		}
+		a.deletes = slices.DeleteFunc(a.deletes, l.leaves) // of another commit that was under way
+		for _, of := range a.deletes {
+			l.leaving[of] = false
 		}
 	}
 	if len(l.stale) > 0 && l.lasts() {
@@ -124,12 +140,14 @@ func (l *Ledger) lasts() bool {
 // Deleted says whether what Stored returned is durably gone.
 func (a *Append) Deleted(ok bool) {
 	for _, of := range a.deletes {
+		seen := a.l.leaving[of]
+		delete(a.l.leaving, of)
 		switch {
 		case of.era != a.l.era:
 			if !ok {
 				a.l.outlived(of)
 			}
-		case ok:
+		case ok && !seen: // else the log has said so, and perhaps since that the record is back
 			a.l.gone(of)
 		}
 	}

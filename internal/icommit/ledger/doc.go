@@ -8,8 +8,8 @@
 //
 //   - Facts below the stable offset are not written, or are deleted. But a commit that was planned before, without these facts, may
 //     write a lower stable offset afterwards; it would be all that is left, and a graceful handover would give records again. So
-//     where that may happen (another commit is under way, or another gateway is at work), a mark goes to the log with the
-//     commit.
+//     with each commit that has facts vanish a mark goes to the log. (No gateway can know that no other one has such a commit under
+//     way: one whose consumers repeat what they have committed leaves no trace.)
 //   - An era must not have the number of an earlier one, or its facts come back to life. The log remembers which was the last: the
 //     first commit of an era leaves a mark there, and the last mark stays until a later era has a record.
 //

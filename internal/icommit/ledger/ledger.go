@@ -24,6 +24,7 @@ type Ledger struct {
 	mark    int64          // the highest of them; 0: none
 	stale   map[id]bool    // records of eras that are over, to be deleted
 	pending map[id]int     // records on their way to the log
+	leaving map[id]bool    // records whose deletion is on its way, and whether the log has said meanwhile that they are gone
 	others  int
 }
 
@@ -43,7 +44,7 @@ const MaxDeletes = 60_000
 
 // New returns an empty ledger.
 func New(p Place) *Ledger {
-	return &Ledger{place: p, era: -1, regions: map[int32]*region.Region{}, marks: map[int64]bool{}, stale: map[id]bool{}, pending: map[id]int{}}
+	return &Ledger{place: p, era: -1, regions: map[int32]*region.Region{}, marks: map[int64]bool{}, stale: map[id]bool{}, pending: map[id]int{}, leaving: map[id]bool{}}
 }
 
 // Replay takes in records of the place that were read from the log, in its order.
@@ -51,6 +52,9 @@ func (l *Ledger) Replay(records []record.Record) {
 	for i := range records {
 		r := &records[i]
 		of := id{r.Base, r.Era, r.Fact}
+		if r.Delete && l.leaves(of) {
+			l.leaving[of] = true
+		}
 		switch {
 		case r.Delete && r.Era != l.era:
 			delete(l.stale, of)
@@ -133,6 +137,29 @@ func (l *Ledger) region(base int32) *region.Region {
 	return r
 }
 
+// look is the region of a base to look at: clients ask for any base, and those without facts are not to stay.
+func (l *Ledger) look(base int32) *region.Region {
+	if r := l.regions[base]; r != nil {
+		return r
+	}
+	return region.New(l.stable)
+}
+
+// factsOf are the facts of a base. They follow what happens to the ledger within its era.
+type factsOf struct {
+	l    *Ledger
+	era  int64
+	base int32
+}
+
+// Next implements progress.Facts.
+func (f factsOf) Next(keys keyrange.Range, from int64, empty func(int64) int64) int64 {
+	if f.l.era != f.era {
+		return region.New(0).Next(keys, from, empty)
+	}
+	return f.l.look(f.base).Next(keys, from, empty)
+}
+
 // has reports whether the log is known to hold a record of the era.
 func (l *Ledger) has(of id) bool {
 	if of.base == anyBase {
@@ -198,7 +225,7 @@ func (l *Ledger) Attach(p *progress.Picture, base int32, topicID [16]byte, wrap 
 		p.SetFacts(l.era+1, nil) // of a topic of the same name that is gone: the eras of this one are above
 		return
 	}
-	p.SetFacts(l.era, wrap(l.region(base)))
+	p.SetFacts(l.era, wrap(factsOf{l, l.era, base}))
 	if p.HasFacts() {
 		offset, _ := p.Source()
 		l.raise(offset)
@@ -208,7 +235,7 @@ func (l *Ledger) Attach(p *progress.Picture, base int32, topicID [16]byte, wrap 
 // With is what counts in an era if these facts are added. It follows what happens to the ledger.
 func (l *Ledger) With(base int32, topicID [16]byte, era int64, added []region.Fact) progress.Facts {
 	if l.is(topicID, era) {
-		return l.region(base).With(added)
+		return l.look(base).With(added)
 	}
 	return region.New(0).With(added)
 }
@@ -229,7 +256,7 @@ func (l *Ledger) Grows(base int32, era int64, added []region.Fact, stable int64)
 	if l.era != era {
 		return true
 	}
-	puts, deletes := l.region(base).Amend(added, stable, 0)
+	puts, deletes := l.look(base).Amend(added, stable, 0)
 	return len(puts) > len(deletes)
 }
 
@@ -243,7 +270,7 @@ func (l *Ledger) Committed(p *progress.Picture, base int32, keys keyrange.Set, s
 		}
 	}
 	if l != nil && p.HasFacts() {
-		of, _ := l.region(base).Committed(keys, stable, limit)
+		of, _ := l.look(base).Committed(keys, stable, limit)
 		for _, c := range of {
 			for _, o := range c.Offsets {
 				all.Add(region.Fact{Keys: c.Keys, First: o.First, Last: o.Last})

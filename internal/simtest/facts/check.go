@@ -120,12 +120,7 @@ func (w *world) finish() error {
 	if v := w.viewOf(base); v >= 0 && w.chance(30) {
 		deal = func() []*share { return w.slices(v) }
 	}
-	for n := range 3 {
-		if n == 2 { // then every gateway knows every record: one that was put again just when its deletion was answered is seen only now
-			for _, g := range w.gateways {
-				g.start()
-			}
-		}
+	for range 3 {
 		w.rebalance(1+w.rng.IntN(3), deal)
 		for range 2 {
 			for _, m := range w.members {

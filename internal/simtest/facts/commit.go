@@ -24,7 +24,6 @@ type request struct {
 	sent               int64
 	alone              bool // it goes back: others wait for it
 	ofSource           bool // of key ranges of the source
-	beside             bool // others of the gateway were under way at the same time
 	late               bool // later ones of the member may have overtaken it
 	gone               bool // nobody waits for it any more
 	token              int  // discards when it was accepted
@@ -79,9 +78,6 @@ func (w *world) reply(r *request, ok bool) {
 
 // plan plans a commit. ok is false where it has to wait.
 func (g *gateway) plan(r *request, first bool) (ok bool) {
-	if first {
-		g.unsure[r.base] = g.w.now // a new generation, or a member of another gateway
-	}
 	fresh := first || g.pictures[r.base] == nil || g.w.now-g.readAt[r.base] > lease
 	if fresh {
 		g.refresh(r.base)
@@ -116,11 +112,6 @@ func (g *gateway) send(r *request) {
 	for _, x := range slices.Concat(r.plan.Rows, r.plan.Added, []progress.Write{r.plan.Source}) {
 		r.writes[key{g.w.global(r.base, x.View), x.Slice}] = progress.Row{Offset: x.Offset, LeaderEpoch: x.LeaderEpoch, Metadata: x.Metadata}
 	}
-	for _, o := range g.under {
-		if o.base == r.base {
-			o.beside, r.beside = true, true
-		}
-	}
 	g.under = append(g.under, r)
 	m.queue = append(m.queue, r)
 	g.w.logf("g%d plans for m%d base %d facts %v: %s", g.id, m.id, r.base, r.facts, show(r.writes))
@@ -143,9 +134,9 @@ func (g *gateway) replied(r *request, ok bool) {
 			g.w.acknowledged(r)
 		}
 	}
-	a := g.ledger.Add(baseOf(r.base), topicID, r.plan.Era, r.facts, r.plan.Source.Offset, g.settled(r))
+	a, err := g.ledger.Add(baseOf(r.base), topicID, r.plan.Era, r.facts, r.plan.Source.Offset)
 	if a == nil {
-		done(true)
+		done(err == nil)
 		return
 	}
 	g.append(a.Puts(), 3, func(ok bool) {
@@ -157,13 +148,6 @@ func (g *gateway) replied(r *request, ok bool) {
 		g.append(a.Stored(), 10, a.Deleted)
 		done(true)
 	})
-}
-
-// settled reports whether nobody can write a source row without knowing of this commit: no other was under way here at the same
-// time, and no other gateway is at work.
-func (g *gateway) settled(r *request) bool {
-	at, ever := g.unsure[r.base]
-	return !r.beside && (!ever || g.w.now-at > 2*lease)
 }
 
 // ended: the commit is no longer under way.
@@ -178,7 +162,6 @@ func (g *gateway) ended(r *request, ok bool) {
 		g.unsettled[r.base] = g.w.now
 	} else {
 		delete(g.pictures, r.base)
-		g.unsure[r.base] = g.w.now
 	}
 }
 
@@ -188,7 +171,7 @@ func (g *gateway) append(records []factrecord.Record, delay int, done func(ok bo
 		done(true)
 		return
 	}
-	w, life := g.w, g.life
+	w, life, log := g.w, g.life, g.log
 	adds := 0
 	if !records[0].Delete {
 		adds = 1
@@ -196,6 +179,9 @@ func (g *gateway) append(records []factrecord.Record, delay int, done func(ok bo
 	w.landing += adds
 	land := func(n int) {
 		w.log.append(records[:n])
+		if log != w.log && n > 0 && records[0].Delete && w.log.drop(records[:n]) {
+			w.discard("what was deleted in the log before was put again in this one")
+		}
 		w.changed = true
 		w.logf("the log has of g%d: %v", g.id, records[:n])
 	}

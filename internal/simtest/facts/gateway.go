@@ -26,7 +26,6 @@ type gateway struct {
 	signs     map[int]int64 // when another gateway was last seen to write
 	unsettled map[int]int64 // pictures that commits were accepted for since the source row was last looked at, and when
 	under     []*request    // commits that were planned and not yet answered
-	unsure    map[int]int64 // when something last happened by which others may write a source row without knowing of a commit here
 	ledger    *ledger.Ledger
 	log       *factLog // that it reads
 	read      int      // up to this offset
@@ -35,7 +34,6 @@ type gateway struct {
 func (g *gateway) start() {
 	g.life++
 	g.pictures, g.readAt, g.signs, g.unsettled = map[int]*progress.Picture{}, map[int]int64{}, map[int]int64{}, map[int]int64{}
-	g.unsure = map[int]int64{}
 	g.under, g.ledger, g.log, g.read = nil, newLedger(), g.w.log, 0
 }
 
@@ -71,7 +69,7 @@ func (g *gateway) follow(all bool) {
 	g.read = n
 	if g.ledger.Others() != others {
 		for base := range bases {
-			g.signs[base], g.unsure[base] = g.w.now, g.w.now
+			g.signs[base] = g.w.now
 		}
 	}
 }
@@ -82,7 +80,7 @@ func (g *gateway) refresh(base int) {
 	old := g.pictures[base]
 	g.pictures[base] = g.w.picture(base)
 	if old != nil && !old.Equal(g.pictures[base]) {
-		g.signs[base], g.unsure[base] = g.w.now, g.w.now
+		g.signs[base] = g.w.now
 	}
 	g.readAt[base] = g.w.now
 }

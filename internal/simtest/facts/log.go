@@ -29,6 +29,18 @@ func (l *factLog) append(records []factrecord.Record) {
 	}
 }
 
+// drop removes all that was appended with the keys of some records, as compaction does in the end, and reports whether any other was.
+func (l *factLog) drop(records []factrecord.Record) (others bool) {
+	for i := range records {
+		key := string(factrecord.AppendKey(nil, &records[i]))
+		l.records = slices.DeleteFunc(l.records, func(e *entry) bool {
+			others = others || e.key == key && !e.rec.Delete
+			return e.key == key
+		})
+	}
+	return others
+}
+
 // compact removes records of which there is a later one, and tombstones that everybody has read.
 func (l *factLog) compact(read int) {
 	last := map[string]int{}

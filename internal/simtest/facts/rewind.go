@@ -15,6 +15,7 @@ type rewind struct {
 	done map[*record]bool // again, since the seek
 	// began is where the gateway had said that it starts, and era the one that the commit was planned for.
 	began, era int64
+	exposed    bool // Plan.Exposed
 	tries      int
 	at         int64 // when the gateway has the broker's answer; 0: not yet
 }
@@ -53,7 +54,7 @@ func (m *member) seekBack() {
 // rewound: the broker has accepted a commit that goes back.
 func (m *member) rewound() {
 	w, r := m.w, m.rewind
-	if at, seen := m.gw.signs[r.s.base]; !seen || w.now-at > 2*lease {
+	if at, seen := m.gw.signs[r.s.base]; (!seen || w.now-at > 2*lease) && !r.exposed {
 		// It looks as if there was no other gateway. Should one commit for the first time just now, then its source row does
 		// not know of this.
 		m.rewind = nil
@@ -71,8 +72,13 @@ func (m *member) settleRewind() {
 		return
 	}
 	r.at = 0
-	if row := w.broker.rows[source]; progress.SourceIsOurs(row.Metadata, row.Offset) && eraOf(row) != strconv.FormatInt(r.era, 10) && r.tries < 3 {
+	if row := w.broker.rows[source]; progress.SourceIsOurs(row.Metadata, row.Offset) && eraOf(row) != strconv.FormatInt(r.era, 10) {
 		// Somebody has opened an era, in which what went back does not count.
+		if r.tries == 3 {
+			w.logf("%v: going back to %d fails", m, r.to)
+			m.rewind = nil
+			return
+		}
 		r.tries++
 		w.logf("%v goes back in %v to %d once more", m, r.s, r.to)
 		w.lower(r.s.keys, r.s.base, r.to)
@@ -103,6 +109,7 @@ func (m *member) settleRewind() {
 // reopen: what the member had passed is to be done again, but for what was since.
 func (w *world) reopen(b *rewind, lenient bool) {
 	w.changed = true
+	b.s.began = b.to
 	for _, r := range w.records {
 		if r.offset >= b.to && r.offset < b.from && r.in(b.s.keys, b.s.base) {
 			if !r.open {

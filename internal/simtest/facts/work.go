@@ -236,8 +236,9 @@ func (m *member) send(r *request, some []*share) {
 			return
 		}
 		for _, a := range ats {
-			a.s.committed = a.pos
-			a.s.began = min(a.s.began, a.pos) // it has gone back, once
+			if a.s.committed = a.pos; m.rewind == nil { // else once it is acknowledged
+				a.s.began = a.pos
+			}
 		}
 		for _, s := range some {
 			for rec := range s.did {
@@ -247,7 +248,7 @@ func (m *member) send(r *request, some []*share) {
 			}
 		}
 		if m.rewind != nil {
-			m.rewind.era = r.plan.Era
+			m.rewind.era, m.rewind.exposed = r.plan.Era, r.plan.Exposed
 			m.rewound()
 		}
 	}

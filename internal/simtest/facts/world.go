@@ -178,6 +178,9 @@ func (w *world) deliver() {
 func (w *world) drain() {
 	for n := 0; len(w.events) > 0 && n < 100; n++ {
 		w.now += delivery
+		for _, g := range w.gateways {
+			g.follow(true)
+		}
 		for range len(w.events) {
 			e := w.events[0]
 			w.events = w.events[1:]
