@@ -45,9 +45,7 @@ func (l *log) text() string {
 	return strings.Join(all, ", ")
 }
 
-func of(first, last int64) []region.Fact {
-	return []region.Fact{{Keys: keyrange.Full, First: first, Last: last}}
-}
+func single(first, last int64) []region.Fact { return []region.Fact{fact(first, last)} }
 
 // add is a commit of which everything goes well.
 func (l *log) add(t *testing.T, to *Ledger, era int64, facts []region.Fact, stable int64) {
@@ -75,10 +73,10 @@ func (l *log) want(t *testing.T, text string) {
 // the log.
 func TestMarksTellWhatVanishesBelowTheStableOffset(t *testing.T) {
 	l, g := newLog(), newLedger()
-	l.add(t, g, 0, of(5, 9), 0)
-	l.add(t, g, 0, of(0, 4), 10)
+	l.add(t, g, 0, single(5, 9), 0)
+	l.add(t, g, 0, single(0, 4), 10)
 	l.want(t, "[5-9], mark 10, null [5-9]")
-	l.add(t, g, 0, of(10, 11), 12) // in order: a fact that is never written
+	l.add(t, g, 0, single(10, 11), 12) // in order: a fact that is never written
 	l.want(t, "[5-9], mark 10, null [5-9], mark 12, null mark 10")
 	l.add(t, g, 0, nil, 20) // by a view's row, which says so itself
 	l.want(t, "[5-9], mark 10, null [5-9], mark 12, null mark 10")
@@ -93,10 +91,10 @@ func TestMarksTellWhatVanishesBelowTheStableOffset(t *testing.T) {
 // answer to the deletion comes after this ledger has read that it is back.
 func TestARecordThatIsBackBeforeItsDeletionIsAnsweredGoes(t *testing.T) {
 	l, g := newLog(), newLedger()
-	l.add(t, g, 0, of(5, 9), 0)
+	l.add(t, g, 0, single(5, 9), 0)
 	l.follow(g)
 	put := l.records[0]
-	a, err := g.Add(base, [16]byte{}, 0, of(4, 12), 0)
+	a, err := g.Add(base, [16]byte{}, 0, single(4, 12), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,19 +103,19 @@ func TestARecordThatIsBackBeforeItsDeletionIsAnsweredGoes(t *testing.T) {
 	l.records = append(l.records, put)
 	l.follow(g)
 	a.Deleted(true)
-	l.add(t, g, 0, of(20, 20), 0)
+	l.add(t, g, 0, single(20, 20), 0)
 	l.want(t, "[5-9], [4-12], null [5-9], [5-9], [20-20], null [5-9]")
 }
 
 // While a deletion is under way no other commit deletes the same record, and after a failure the next one does.
 func TestARecordIsDeletedByOneCommitAtATime(t *testing.T) {
 	l, g := newLog(), newLedger()
-	l.add(t, g, 0, of(5, 9), 0)
-	first, err := g.Add(base, [16]byte{}, 0, of(4, 12), 0)
+	l.add(t, g, 0, single(5, 9), 0)
+	first, err := g.Add(base, [16]byte{}, 0, single(4, 12), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	beside, err := g.Add(base, [16]byte{}, 0, of(4, 13), 0)
+	beside, err := g.Add(base, [16]byte{}, 0, single(4, 13), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,8 +145,8 @@ func TestARecordIsDeletedByOneCommitAtATime(t *testing.T) {
 // Facts of an era that is over are not taken in: their client has to commit them again.
 func TestFactsOfAnEraThatIsOver(t *testing.T) {
 	l, g := newLog(), newLedger()
-	l.add(t, g, 2, of(5, 9), 0)
-	if a, err := g.Add(base, [16]byte{}, 1, of(5, 9), 0); a != nil || !errors.Is(err, ErrOver) {
+	l.add(t, g, 2, single(5, 9), 0)
+	if a, err := g.Add(base, [16]byte{}, 1, single(5, 9), 0); a != nil || !errors.Is(err, ErrOver) {
 		t.Errorf("facts of the era before: %v, %v", a, err)
 	}
 	if a, err := g.Add(base, [16]byte{}, 1, nil, 7); a != nil || err != nil {
@@ -159,12 +157,12 @@ func TestFactsOfAnEraThatIsOver(t *testing.T) {
 // Clients ask for any base; only those with facts take memory.
 func TestBasesThatAreAskedForTakeNoMemory(t *testing.T) {
 	l, g := newLog(), newLedger()
-	l.add(t, g, 0, of(0, 9), 10)
+	l.add(t, g, 0, single(0, 9), 10)
 	for other := range int32(100) {
 		if next := g.With(other, [16]byte{}, 0, nil).Next(keyrange.Full, 0, nil); next != 10 {
 			t.Fatalf("base %d: everything below %d is done, not below 10", other, next)
 		}
-		g.Grows(other, 0, of(20, 20), 10)
+		g.Grows(other, 0, single(20, 20), 10)
 		l.add(t, g, 0, nil, 10)
 	}
 	if n := len(g.regions); n != 1 {

@@ -10,7 +10,7 @@ import (
 
 // write has a ledger commit facts, and returns what the log gets.
 func write(l *Ledger, era, stable int64, facts ...region.Fact) (log []record.Record) {
-	a := l.Add(1, [16]byte{1}, era, facts, stable, true)
+	a, _ := l.Add(base, [16]byte{1}, era, facts, stable)
 	log = append(log, a.Puts()...)
 	gone := a.Stored()
 	a.Deleted(true)
