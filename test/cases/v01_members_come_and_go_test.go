@@ -18,7 +18,7 @@ func TestMembersComeAndGo(t *testing.T) {
 
 // The same with outages of 3 s and many deaths (case V1).
 func TestSoakMembersComeAndGo(t *testing.T) {
-	comeAndGoOnEngines(t, churn{outage: 3 * time.Second, deaths: 30, until: harness.Until(harness.Soak(t, 20))})
+	comeAndGoOnEngines(t, churn{outage: 3 * time.Second, deaths: 30, until: harness.Until(harness.Soak(t, 15))})
 }
 
 // churn is what happens to the members: at most 100 drops, begun while until is true.

@@ -42,6 +42,31 @@ func TestTransactionsUnderKills(t *testing.T) {
 	play(t, chance(t), setting{gateways: 1, rounds: 2, members: 3, program: confluentTransact})
 }
 
+// kill -9 of processes with Tandem's own client that share two partitions by keys, of the gateways between and beside them, and of brokers.
+func TestSharersUnderKills(t *testing.T) {
+	shareRounds(t, chance(t), setting{gateways: 2, rounds: 4})
+}
+
+// Where only members die, what comes again is what they had in hand or did since their last commit.
+func TestSharersThatAreKilled(t *testing.T) {
+	shareRounds(t, chance(t), setting{gateways: 1, rounds: 2, calm: true})
+}
+
+func shareRounds(t *testing.T, seed uint64, c setting) {
+	c.kinds, c.members, c.shared = sharers(seed), 4, true
+	play(t, seed, c)
+}
+
+// The same, again and again until the test's share of the soak is used up.
+func TestSoakSharers(t *testing.T) {
+	limit := harness.Until(harness.Soak(t, 10))
+	seed := chance(t)
+	for i := uint64(0); limit(); i++ {
+		c := setting{gateways: 1 + int(i%2), rounds: 10, aborts: i%4 == 2, lose: i%4 == 1, calm: i%5 == 4}
+		t.Run(fmt.Sprintf("seed %d", seed+i), func(t *testing.T) { shareRounds(t, seed+i, c) })
+	}
+}
+
 // The rounds with one gateway and with two, with transactional producers and without, again and again until the test's share of the soak is
 // used up.
 func TestSoakKillRounds(t *testing.T) {

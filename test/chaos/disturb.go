@@ -9,6 +9,9 @@ import (
 
 // deck returns what disturbs the scene in a round: first one of each of the main kinds, in a random order, then any.
 func (s *scene) deck() func(round int) {
+	if s.calm {
+		return func(round int) { []func(){s.killMember, s.join, s.leave}[round%3]() }
+	}
 	gateway := s.killGateway
 	if len(s.gates) == 0 {
 		gateway = s.killMember
@@ -69,6 +72,7 @@ func (s *scene) killMember() {
 	i := s.random.IntN(len(s.members))
 	s.say("kill %s (%d)", s.members[i].kind, s.members[i].Pid())
 	s.members[i].Kill()
+	s.members[i].killed = time.Now()
 	s.drop(i)
 	s.add()
 }

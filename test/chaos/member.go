@@ -25,7 +25,12 @@ type member struct {
 	active    time.Time // when it last printed something; only of programs that can hang
 	events    []event
 	freezes   []freeze
+	killed    time.Time
+	commits   []commit // Tandem's own client only
 }
+
+// commit is a request by which a member has committed all that it had done before. It is known when it has ended.
+type commit struct{ began, ended time.Time }
 
 // event is what a member prints of its partitions: "assigned", "revoked" or "lost".
 type event struct {
@@ -73,6 +78,8 @@ func (m *member) collect(t testing.TB, l *harness.Ledger) {
 		}
 		m.name = fmt.Sprintf("%s-%d", m.kind, r.Member)
 		switch {
+		case r.Event == "committed":
+			m.commits = append(m.commits, commit{time.UnixMilli(r.Start), time.UnixMilli(r.T)})
 		case r.Event != "":
 			m.events = append(m.events, event{r.Event, time.UnixMilli(r.T)})
 		case l != nil:

@@ -18,6 +18,7 @@ import (
 const (
 	partitions = 4  // of the source
 	virtual    = 16 // partitions of the view
+	few        = 2  // partitions of a source that is shared by keys: less than members
 	session    = 4 * time.Second
 	slow       = 15 * time.Second // to tell what a scene waits for
 	patience   = 75 * time.Second // for a group to get over a disturbance, on a busy machine
@@ -33,6 +34,8 @@ type setting struct {
 	aborts   bool     // producers write transactions, some of which abort, and members read read_committed
 	program  *program // the members are this one, which writes in transactions; nil: consumers
 	lose     bool     // in the middle one of two gateways is killed for good
+	shared   bool     // the members are Tandem's own client, and share the few partitions of the source itself by keys
+	calm     bool     // nothing is killed but members
 }
 
 // scene is a source, its view, the gateways, one group and its producers, and the ledger that judges.
@@ -112,7 +115,10 @@ func open(t *testing.T, seed uint64, c setting) *scene {
 	s.source, s.group = harness.Name(t, "orders"), harness.Name(t, "group")
 	s.view = fmt.Sprintf("%s.view%d", s.source, virtual)
 	count := int32(partitions)
-	if c.gateways == 0 {
+	switch {
+	case c.shared:
+		s.view, count = s.source, few
+	case c.gateways == 0:
 		s.view, count = s.source, virtual
 	}
 	harness.CreateTopic(t, s.kafka.Bootstrap, s.source, count)
@@ -167,7 +173,10 @@ func (s *scene) add() {
 		m.kind = s.program.args[0]
 		args = append(append(slices.Clone(s.program.args[1:]), args...), "--out", s.out)
 	} else {
-		m.kind = s.kinds[s.random.IntN(len(s.kinds))]
+		if m.kind = s.kinds[s.random.IntN(len(s.kinds))]; m.kind == inProcess {
+			m.bootstrap = s.kafka.Bootstrap
+			args[1] = m.bootstrap
+		}
 		m.id = fmt.Sprintf("member-%d", len(s.members)+len(s.past))
 		args = append(args, "--client-id", m.id)
 		if s.assignor != "" {
@@ -395,7 +404,7 @@ func (s *scene) judge() {
 	}
 	s.outside()
 	where := harness.View(partitions, virtual/partitions)
-	if s.gateways == 0 {
+	if s.gateways == 0 || s.shared {
 		where = func(p harness.Produced) (int32, bool) { return p.Partition, true }
 	}
 	if s.program != nil {
@@ -404,6 +413,12 @@ func (s *scene) judge() {
 	r := s.ledger.Check(s, where)
 	if s.program != nil && r.Duplicates > 0 {
 		s.Errorf("%d records are in the output twice", r.Duplicates)
+	}
+	if s.shared {
+		if r.Within > 0 {
+			s.Errorf("%d times a member worked twice on a key at once", r.Within)
+		}
+		s.again()
 	}
 }
 

@@ -156,6 +156,27 @@ func (l *Ledger) span(d Delivery) (outside, surely bool) {
 	return outside, surely
 }
 
+// Again calls f with each two deliveries of one record, of which the first was made within the group and began before the other.
+func (l *Ledger) Again(f func(first, again Delivery)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	byRecord := map[int64][]Delivery{}
+	for _, d := range l.deliveries {
+		byRecord[d.N] = append(byRecord[d.N], d)
+	}
+	for _, list := range byRecord {
+		slices.SortStableFunc(list, func(a, b Delivery) int { return a.Start.Compare(b.Start) })
+		for i, first := range list {
+			if outside, _ := l.span(first); outside {
+				continue
+			}
+			for _, again := range list[i+1:] {
+				f(first, again)
+			}
+		}
+	}
+}
+
 // Open counts the records that are acknowledged and not yet delivered.
 func (l *Ledger) Open() int {
 	l.mu.Lock()
@@ -221,6 +242,7 @@ type Report struct {
 	Foreign              int            // deliveries of something that was not acknowledged, or at another offset
 	Order                int            // first deliveries of a key whose sequence does not rise
 	Overlap              int            // two members at work on one key at the same time
+	Within               int            // one member at work on a key twice at the same time; not bad of programs that work on their partitions at once
 	WrongPartition       int            // deliveries in another partition than the formula's
 	Split                int            // records seen in more than one partition
 	Ahead                int            // committed offsets beyond a record that was not done at that moment
@@ -228,8 +250,8 @@ type Report struct {
 }
 
 func (r Report) String() string {
-	return fmt.Sprintf("%d produced, %d deliveries by %d members, %d duplicates, %d outside, %d missing, %d foreign, %d order, %d overlap, %d wrong partition, %d split, %d ahead\n%s",
-		r.Produced, r.Deliveries, len(r.Members), r.Duplicates, r.Outside, r.Missing, r.Foreign, r.Order, r.Overlap, r.WrongPartition, r.Split, r.Ahead,
+	return fmt.Sprintf("%d produced, %d deliveries by %d members, %d duplicates, %d outside, %d missing, %d foreign, %d order, %d overlap (%d within), %d wrong partition, %d split, %d ahead\n%s",
+		r.Produced, r.Deliveries, len(r.Members), r.Duplicates, r.Outside, r.Missing, r.Foreign, r.Order, r.Overlap, r.Within, r.WrongPartition, r.Split, r.Ahead,
 		strings.Join(r.Examples, "\n"))
 }
 
@@ -289,9 +311,14 @@ func (l *Ledger) Report(where func(Produced) (partition int32, known bool)) Repo
 				busy[id] = map[string]time.Time{}
 			}
 			for member, end := range busy[id] {
-				if member != d.Member && end.After(d.Start) {
-					bad(&r.Overlap, "overlap: key %q: %+v began %v before %s ended", p.Key, d, end.Sub(d.Start), member)
+				if !end.After(d.Start) {
+					continue
 				}
+				count := &r.Overlap
+				if member == d.Member {
+					count = &r.Within
+				}
+				bad(count, "overlap: key %q: %+v began %v before %s ended", p.Key, d, end.Sub(d.Start), member)
 			}
 			if d.End.After(busy[id][d.Member]) {
 				busy[id][d.Member] = d.End

@@ -62,6 +62,11 @@ func TestLedgerFindsEachViolation(t *testing.T) {
 			d.Partition++
 			l.Delivered(d)
 		}, func(r Report) int { return r.Split }, 1},
+		"within": {func(l *Ledger) {
+			d := l.deliveries[1]
+			d.Start, d.End = d.Start.Add(time.Nanosecond), d.End.Add(time.Nanosecond)
+			l.Delivered(d)
+		}, func(r Report) int { return r.Within }, 1},
 		"ahead": {func(l *Ledger) {
 			p := l.produced[20]
 			l.Committed("orders", p.Partition, p.Offset+1, l.deliveries[20].Start)
@@ -107,6 +112,24 @@ func TestLedgerKnowsMembersOutside(t *testing.T) {
 			t.Errorf("surely %v, and nobody else did the record: %s", surely, r)
 		}
 	}
+}
+
+func TestLedgerTellsWhatCameAgain(t *testing.T) {
+	l := ledger()
+	d := l.deliveries[1]
+	d.Member, d.Start = "other", d.Start.Add(time.Second)
+	l.Delivered(d)
+	n := 0
+	l.Again(func(first, again Delivery) {
+		if n++; first != l.deliveries[1] || again != d {
+			t.Errorf("%+v came again as %+v", first, again)
+		}
+	})
+	if n != 1 {
+		t.Errorf("%d records came again", n)
+	}
+	l.Outside(l.deliveries[1].Member, Span{From: l.deliveries[1].Start, To: l.deliveries[1].End})
+	l.Again(func(first, again Delivery) { t.Errorf("outside of its group: %+v, then %+v", first, again) })
 }
 
 func TestMurmur2(t *testing.T) {
