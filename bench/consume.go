@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tandem-kafka/tandem/bench/peers"
 )
 
 // run is what one turn of one side showed.
@@ -48,7 +50,7 @@ func ownCPU() float64 {
 
 // measure times work, which returns the bytes it moved.
 func (b *bench) measure(p *process, work func() (float64, error)) (r run, err error) {
-	client, broker := ownCPU(), cpu(b.kafka.pid)
+	client, broker := ownCPU(), peers.CPU(b.kafka.pid)
 	var server, read float64
 	if p != nil {
 		server, read = p.cpu(), p.read()
@@ -56,7 +58,7 @@ func (b *bench) measure(p *process, work func() (float64, error)) (r run, err er
 	start := time.Now()
 	r.bytes, err = work()
 	r.seconds, r.client = time.Since(start).Seconds(), ownCPU()-client
-	r.broker = cpu(b.kafka.pid) - broker
+	r.broker = peers.CPU(b.kafka.pid) - broker
 	if p != nil {
 		r.server, r.read = p.cpu()-server, p.read()-read
 	}

@@ -3,6 +3,7 @@
 //	go run ./bench              all tables
 //	go run ./bench pass view    some of them
 //	go run ./bench -list        their names
+//	go run ./bench peers zipf   the table peers-zipf; without a name all of peers-
 //
 // It starts a real Kafka broker (test/kafka) and bin/tandem, and is the client itself. What is compared runs in turns
 // (direct, gateway, direct, ...) and the median of the turns counts, so that a machine that gets slower for a while

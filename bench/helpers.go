@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tandem-kafka/tandem/bench/peers"
 	"github.com/tandem-kafka/tandem/internal/gateway"
 	"github.com/tandem-kafka/tandem/internal/upstream"
 )
@@ -21,6 +22,7 @@ var helpers = map[string]func([]string) error{
 	"forwarder":        forward,
 	"member":           handoverMember,
 	"profiled-gateway": profiledGateway,
+	"peers-worker":     peers.Worker,
 }
 
 // profiledGateway is a gateway that writes a CPU profile: KAFKA LISTEN FILE ADMIN.
@@ -34,7 +36,7 @@ func profiledGateway(args []string) error {
 	start, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	g, err := gateway.Start(start, gateway.Config{
-		Upstream: upstream.Config{Bootstrap: strings.Split(args[0], ",")}, Listen: args[1], AutoCreate: true,
+		Upstream: upstream.Config{Bootstrap: strings.Split(args[0], ",")}, Listen: args[1], AutoCreate: true, IndividualCommits: true, KeyRangeFetch: true,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {

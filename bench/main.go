@@ -30,6 +30,12 @@ var tables = []table{
 	{"commits", "Commits through a view", commitsTable},
 	{"handover", "Handover of key ranges", handoverTable},
 	{"ranges", "A million open ranges", rangesTable},
+	keysCase.table(),
+	zipfCase.table(),
+	stuckCase.table(),
+	bulkCase.table(),
+	paceCase.table(),
+	restartCase.table(),
 	{"memory", "Memory", memoryTable},
 	{"many", "Many connections and groups", manyTable},
 }
@@ -43,10 +49,13 @@ type bench struct {
 	rounds  int
 	port    int
 	profile string
+	arms    string // which arms of the tables that begin with peers- are measured
 	tandem  string // the binary
 	kafka   *kafka
 	topics  int
 	logs    *os.File
+
+	javaCommand []string // starts a consumer in Java
 }
 
 func main() {
@@ -60,6 +69,7 @@ func main() {
 	flag.IntVar(&b.rounds, "rounds", 5, "turns of each side; the median counts; results of less than 3 are printed only")
 	flag.IntVar(&b.port, "port", 24000, "first of 100 ports to use")
 	flag.StringVar(&b.profile, "profile", "", "write CPU profiles of the gateways to this `FOLDER`; results are printed only")
+	flag.StringVar(&b.arms, "arms", anyArm, "which arms of the peers are measured, a `PATTERN`: plain, share, share-tuned, parallel-key, parallel-unordered, gateway, in-process; other rows stay as they are")
 	flag.Parse()
 	if *list {
 		for _, t := range tables {
@@ -67,7 +77,26 @@ func main() {
 		}
 		return
 	}
-	exit(b.main(flag.Args(), *render))
+	exit(b.main(peersRows(flag.Args()), *render))
+}
+
+const anyArm = ".*"
+
+// peersRows makes "peers keys zipf" the tables peers-keys and peers-zipf, and "peers" all of them.
+func peersRows(names []string) []string {
+	if len(names) == 0 || names[0] != "peers" {
+		return names
+	}
+	var all []string
+	for _, t := range tables {
+		if row, ok := strings.CutPrefix(t.name, "peers-"); ok && len(names) == 1 {
+			all = append(all, "peers-"+row)
+		}
+	}
+	for _, row := range names[1:] {
+		all = append(all, "peers-"+row)
+	}
+	return all
 }
 
 func exit(err error) {

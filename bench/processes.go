@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/tandem-kafka/tandem/bench/peers"
 )
 
 // command runs a command in the repository's root.
@@ -51,7 +53,8 @@ func (b *bench) broker() (*kafka, error) {
 	if err := os.Mkdir(k.dir, 0o755); err != nil {
 		return nil, err
 	}
-	settings := "log.segment.bytes=268435456\nlog.retention.ms=-1\nlog.flush.interval.messages=9223372036854775807\n"
+	settings := "log.segment.bytes=268435456\nlog.retention.ms=-1\nlog.flush.interval.messages=9223372036854775807\n" +
+		"group.share.heartbeat.interval.ms=2000\ngroup.share.min.heartbeat.interval.ms=2000\n" // 100 members of a share group join within seconds
 	if err := os.WriteFile(filepath.Join(k.dir, "extra.properties"), []byte(settings), 0o644); err != nil {
 		return nil, err
 	}
@@ -159,38 +162,14 @@ func (p *process) stop() {
 	}
 }
 
-// cpu is the CPU time of a process so far, in seconds.
-func cpu(pid int) float64 {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+2:]))
-	user, _ := strconv.ParseFloat(fields[11], 64)
-	system, _ := strconv.ParseFloat(fields[12], 64)
-	return (user + system) / 100 // the kernel's USER_HZ
-}
-
-func (p *process) cpu() float64 { return cpu(p.cmd.Process.Pid) }
+func (p *process) cpu() float64 { return peers.CPU(p.cmd.Process.Pid) }
 
 // read is how many bytes the process has read with read(2), from brokers and clients. Spliced bytes are not in it.
-func (p *process) read() float64 { return procField(p.cmd.Process.Pid, "io", "rchar:") }
+func (p *process) read() float64 { return peers.Read(p.cmd.Process.Pid) }
 
 // resident is the process's resident memory in bytes.
-func (p *process) resident() float64 { return procField(p.cmd.Process.Pid, "status", "VmRSS:") * 1024 }
-
-func procField(pid int, file, field string) float64 {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(b)) {
-		if rest, ok := strings.CutPrefix(line, field); ok {
-			v, _ := strconv.ParseFloat(strings.Fields(rest)[0], 64)
-			return v
-		}
-	}
-	return 0
+func (p *process) resident() float64 {
+	return peers.Field(p.cmd.Process.Pid, "status", "VmRSS:") * 1024
 }
 
 // forward is the helper behind forwarder: it copies bytes as Go's io.Copy does between TCP connections, with splice.

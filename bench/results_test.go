@@ -24,13 +24,20 @@ func TestEveryTableHasItsPlace(t *testing.T) {
 	}
 }
 
-func TestSavedTablesAreRendered(t *testing.T) {
+// benchInFolder has a repository without anything.
+func benchInFolder(t *testing.T) *bench {
+	t.Helper()
 	b := &bench{root: t.TempDir()}
 	for _, dir := range []string{"bench", "docs"} {
 		if err := os.Mkdir(filepath.Join(b.root, dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return b
+}
+
+func TestSavedTablesAreRendered(t *testing.T) {
+	b := benchInFolder(t)
 	file := filepath.Join(b.root, "docs", "benchmarks.md")
 	const before = "prose\n<!-- table hop: written by make bench -->\nold\n<!-- end of table hop -->\nmore prose\n"
 	if err := os.WriteFile(file, []byte(before), 0o644); err != nil {
