@@ -95,40 +95,90 @@ func TestAddressesAsText(t *testing.T) {
 
 func TestParseErrors(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{"lisen: a:1", `[1:1] unknown setting "lisen"; did you mean "listen"?`},
-		{"kafka:\n  bootstrap.server: a:1", `[2:3] unknown setting "kafka.bootstrap.server"; did you mean "kafka.bootstrap.servers"?`},
+		// keys
+		{"lisen: a:1", `line 1: unknown setting "lisen"; did you mean "listen"?`},
+		{"kafka:\n  bootstrap.server: a:1", `line 2: unknown setting "kafka.bootstrap.server"; did you mean "kafka.bootstrap.servers"?`},
 		{"kafka: {tls: {caa: x}}", `did you mean "kafka.tls.ca"?`},
 		{"max.bytes.key.range.hashing: 1", `did you mean "limits.max.bytes.key.range.hashing"?`},
 		{"log: {max.connections: 5}", `did you mean "limits.max.connections"?`},
 		{"log: {colour: red}", "there are format, level"},
+		{"log:\n  level:debug", "line 2: log must be a mapping of settings, not level:debug"},
 		{"views: {autocreate: true}", `unknown setting "views.autocreate"; did you mean "views.auto-create"?`},
 		{"views: {w: {source: o, partition: 2}}", `unknown setting "views.w.partition"; did you mean "views.w.partitions"?`},
-		{"views: {w: {source: o, partitions: many}}", "view w"},
 		{"views: {NAME: 1}", `unknown setting "views.NAME"`},
+		{"views: {w: o}", `unknown setting "views.w"; there are auto-create, auto-create-max-partitions, compression.type, and views: NAME: {source: TOPIC, partitions: NUMBER}`},
 		{"individual.commits.enable: true", `did you mean "individual.commit.enable"?`},
 		{"key.range.hashing.load: key", `did you mean "topics.NAME.key.range.hashing.load"?`},
-		{"topics: {o: {key.range.hashing: key}}", `[1:14] unknown setting "topics.o.key.range.hashing"; did you mean "topics.o.key.range.hashing.load"?`},
+		{"topics: {o: {key.range.hashing: key}}", `line 1: unknown setting "topics.o.key.range.hashing"; did you mean "topics.o.key.range.hashing.load"?`},
 		{"topics: {o: {retention.ms: 1}}", "there are key.range.fetch.enable, key.range.hashing.load"},
 		{"topics: {o: {individual.commit.enable: true}}", `unknown setting "topics.o.individual.commit.enable"; did you mean "individual.commit.enable"?`},
-		{"topics: {o: key}", "topics.o must be a mapping"},
-		{"topics: [o]", "topics must be a mapping"},
 		{"topics.o: {}", `unknown setting "topics.o"; write "o" in the section "topics"`},
-		{"topics: {o: {key.range.fetch.enable: maybe}}", "[1:38] cannot unmarshal string"},
-		{"topics: {o: {}, o: {}}", "[1:17]"},
-		{"limits: 5", "limits must be a mapping"},
-		{"log.level: warn", `[1:1] unknown setting "log.level"; write "level" in the section "log"`},
+		{"log.level: warn", `line 1: unknown setting "log.level"; write "level" in the section "log"`},
 		{"kafka: {tls.ca: x}", `; write "ca" in the section "kafka.tls"`},
-		{"limits: {drain-timeout: 10}", "a duration is a number with a unit, like 10s"},
-		{"kafka: {bootstrap.servers: [a:1, b:2]}", "kafka.bootstrap.servers must be HOST:PORT, a list"},
-		{"limits: {max.connections: many}", "[1:27] cannot unmarshal string"},
-		{"listen: a:1\nlisten: b:2", "listen"},
-		{"listen: a:1\n---\nlisten: b:2", "more than one document"},
-		{"- listen", "the file must be a mapping"},
-		{"listen: [", ""},
+		// twice
+		{"listen: a:1\nadmin: b:1\nlisten: b:2", "line 3: listen is there twice, first in line 1"},
+		{"topics:\n  o: {}\n  o: {}", "line 3: topics.o is there twice, first in line 2"},
+		{"views: {w: {source: o, partitions: 2}, w: {source: o, partitions: 4}}", "line 1: views.w is there twice"},
+		{"views: {w: {source: o, source: p}}", "line 1: views.w.source is there twice"},
+		// sections
+		{"- listen", "line 1: the file must be a mapping of settings, not a list"},
+		{"listen a:1", "line 1: the file must be a mapping of settings, not listen a:1"},
+		{"kafka:\n- a:1", "line 2: kafka must be a mapping of settings, not a list"},
+		{"limits: 5", "line 1: limits must be a mapping of settings, not 5"},
+		{"tls: true", "line 1: tls must be a mapping of settings, not true"},
+		{"views: [a]", "line 1: views must be a mapping of settings, not a list"},
+		{"topics: {o: key}", "line 1: topics.o must be a mapping of settings, not key"},
+		{"topics: [o]", "line 1: topics must be a mapping of settings, not a list"},
+		{"views: {1: {source: o, partitions: 2}}", "line 1: views.1 must be text: put the name in quotes"},
+		// numbers
+		{"views:\n  ow:\n    source: o\n    partitions: many", "line 4: views.ow.partitions must be a whole number up to 2147483647, not many"},
+		{"views: {ow: {source: o, partitions: many}}", "line 1: views.ow.partitions must be a whole number up to 2147483647, not many"},
+		{"views: {ow: {source: o, partitions: 2.5}}", "line 1: views.ow.partitions must be a whole number up to 2147483647, not 2.5"},
+		{"views: {ow: {source: o, partitions: 99999999999}}", "up to 2147483647, not 99999999999"},
+		{"limits: {max.connections: many}", "line 1: limits.max.connections must be a whole number, not many"},
+		{"limits:\n  max.connections: [5]", "line 2: limits.max.connections must be a whole number, not a list"},
+		{"limits: {max.connections: true}", "limits.max.connections must be a whole number, not true"},
+		{"limits: {max.bytes.key.range.hashing: 1GB}", "limits.max.bytes.key.range.hashing must be a whole number of bytes, not 1GB"},
+		{"limits: {connections.max.idle.ms: 10s}", "limits.connections.max.idle.ms must be a whole number of milliseconds, not 10s"},
+		// durations
+		{"limits: {drain-timeout: 10}", "line 1: limits.drain-timeout must be a duration, a number with a unit, like 10s, not 10"},
+		{"limits: {drain-timeout: 10 seconds}", "like 10s, not 10 seconds"},
+		{"limits: {drain-timeout: {s: 10}}", "like 10s, not a mapping"},
+		// booleans
+		{"views: {auto-create: yes}", "line 1: views.auto-create must be true or false, not yes"},
+		{"views: {auto-create: {source: o, partitions: 2}}", "line 1: views.auto-create must be true or false, not a mapping"},
+		{"topics: {o: {key.range.fetch.enable: maybe}}", "line 1: topics.o.key.range.fetch.enable must be true or false, not maybe"},
+		{"individual.commit.enable: 1", "individual.commit.enable must be true or false, not 1"},
+		{"individual.commit.enable: 'true'", "individual.commit.enable must be true or false, not 'true'"},
+		// texts
+		{"listen: [a:1]", "line 1: listen must be text, not a list"},
+		{"data: {dir: x}", "line 1: data must be text, not a mapping"},
+		{"kafka: {sasl: {username: 0123}}", "kafka.sasl.username must be text, not 0123: put it in quotes"},
+		{"kafka: {sasl: {password: 0123}}", "kafka.sasl.password must be text: put it in quotes"},
+		{"kafka: {bootstrap.servers: [a:1, b:2]}", "kafka.bootstrap.servers must be HOST:PORT, a list of those, or one text with commas (within braces each needs quotes), not a list"},
+		{"kafka:\n  bootstrap.servers: {a: 1}", "line 2: kafka.bootstrap.servers must be HOST:PORT"},
+		// an alias is decoded in its place
+		{"listen: &a x\nlimits: {max.connections: *a}", "line "},
+		{"listen: &a x\nviews: {w: {source: o, partitions: *a}}", "view w: cannot unmarshal"},
+		// YAML
+		{"listen: a:1\n---\nlisten: b:2", "line 3: here a second document begins; one file has one"},
+		{"kafka:\n\ttls: {}", "line 2: tabs do not indent: use spaces"},
+		{"\tlisten: a", "line 1: tabs do not indent: use spaces"},
+		{"listen: [", "line 1: sequence end token ']' not found"},
+		{"admin: a:1\nlisten: 'a", "line 2: could not find end character of single-quoted text"},
 	} {
 		_, err := Parse([]byte(c.text))
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v\nwant one line with %q", c.text, err, c.want)
+		}
+	}
+}
+
+// Without a value a setting has its default.
+func TestSettingsWithoutAValue(t *testing.T) {
+	for _, text := range []string{"listen:", "views: {auto-create: }", "limits: {drain-timeout: ~, max.connections: null}", "kafka:\n  bootstrap.servers:\n  tls:\n"} {
+		if c, err := Parse([]byte(text)); err != nil || !reflect.DeepEqual(c, Default()) {
+			t.Errorf("%q: %+v, %v", text, c, err)
 		}
 	}
 }
@@ -249,9 +299,9 @@ func TestLoad(t *testing.T) {
 	if _, err := Load(path); err == nil {
 		t.Error("loaded a file that is not there")
 	}
-	os.WriteFile(path, []byte("listn: a:1"), 0o600)
-	if _, err := Load(path); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("%v; want the file's name", err)
+	os.WriteFile(path, []byte("admin: b:1\nlistn: a:1"), 0o600)
+	if _, err := Load(path); err == nil || err.Error() != "config file "+path+`:2: unknown setting "listn"; did you mean "listen"?` {
+		t.Errorf("%v; want the file's name and the line", err)
 	}
 }
 

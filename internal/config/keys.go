@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -12,9 +11,10 @@ import (
 )
 
 // checkKeys refuses keys that the settings do not have, with the nearest one
-// that they have. A file without any settings is empty.
+// that they have, keys that come twice, and values of another type. A file
+// without any settings is empty.
 func checkKeys(data []byte) (empty bool, err error) {
-	file, err := parser.ParseBytes(data, 0)
+	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey()) // checkNode names them better
 	if err != nil {
 		return false, oneLine(err)
 	}
@@ -25,7 +25,7 @@ func checkKeys(data []byte) (empty bool, err error) {
 			continue
 		}
 		if docs++; docs > 1 {
-			return false, errors.New("it holds more than one document")
+			return false, at(doc.Body, "here a second document begins; one file has one")
 		}
 		if err := checkNode(doc.Body, reflect.TypeFor[Config](), ""); err != nil {
 			return false, err
@@ -36,7 +36,7 @@ func checkKeys(data []byte) (empty bool, err error) {
 
 func checkNode(node ast.Node, t reflect.Type, path string) error {
 	if t.Kind() != reflect.Struct && t.Kind() != reflect.Map {
-		return nil
+		return checkValue(node, t, path)
 	}
 	var values []*ast.MappingValueNode
 	switch n := node.(type) {
@@ -55,14 +55,22 @@ func checkNode(node ast.Node, t reflect.Type, path string) error {
 		if path != "" {
 			where = path
 		}
-		return at(node, "%s must be a mapping of settings", where)
+		return at(node, "%s must be %s%s", where, mappingOf(t), found(node, path))
 	}
+	first := make(map[string]ast.Node, len(values))
 	for _, v := range values {
 		key := strings.Trim(v.Key.String(), `"'`)
 		full := strings.TrimPrefix(path+"."+key, ".")
+		if before := first[key]; before != nil {
+			return at(v.Key, "%s is there twice, first in line %d", full, before.GetToken().Position.Line)
+		}
+		first[key] = v.Key
 		f, ok := settingType(t, key, v.Value)
 		if !ok {
 			return at(v.Key, "unknown setting %q%s", full, hint(key, path, t))
+		}
+		if _, number := v.Key.(*ast.IntegerNode); number {
+			return at(v.Key, "%s must be text: put the name in quotes", full)
 		}
 		if err := checkNode(v.Value, f, full); err != nil {
 			return err
@@ -77,12 +85,22 @@ func settingType(section reflect.Type, key string, value ast.Node) (reflect.Type
 	switch {
 	case section.Kind() == reflect.Map:
 		return section.Elem(), true
-	case section == reflect.TypeFor[Views]() && isMapping(value):
+	case section == reflect.TypeFor[Views]() && fields(section)[key] == nil && isMapping(value):
 		return reflect.TypeFor[View](), true
 	}
 	f, ok := fields(section)[key]
 	return f, ok
 }
+
+// mappingOf says what a section looks like.
+func mappingOf(t reflect.Type) string {
+	if t == reflect.TypeFor[View]() {
+		return viewLook
+	}
+	return "a mapping of settings"
+}
+
+const viewLook = "{source: TOPIC, partitions: NUMBER}"
 
 func isMapping(n ast.Node) bool {
 	switch n.(type) {
@@ -93,9 +111,16 @@ func isMapping(n ast.Node) bool {
 }
 
 func at(n ast.Node, format string, args ...any) error {
-	pos := n.GetToken().Position
-	return fmt.Errorf("[%d:%d] %s", pos.Line, pos.Column, fmt.Sprintf(format, args...))
+	return &lineError{n.GetToken().Position.Line, fmt.Sprintf(format, args...)}
 }
+
+// lineError says what is wrong in which line.
+type lineError struct {
+	line int
+	text string
+}
+
+func (e *lineError) Error() string { return fmt.Sprintf("line %d: %s", e.line, e.text) }
 
 // fields returns the types of a section's settings by key.
 func fields(t reflect.Type) map[string]reflect.Type {
@@ -136,7 +161,11 @@ func hint(key, path string, t reflect.Type) string {
 	if best != "" {
 		return fmt.Sprintf("; did you mean %q?", strings.TrimPrefix(path+"."+best, "."))
 	}
-	return "; there are " + strings.Join(names, ", ")
+	there := "; there are " + strings.Join(names, ", ")
+	if t == reflect.TypeFor[Views]() {
+		there += ", and views: NAME: " + viewLook
+	}
+	return there
 }
 
 // setting is one that has a value of its own: its name, and with the sections

@@ -19,13 +19,17 @@ func Load(path string) (Config, error) {
 	}
 	c, err := Parse(data)
 	if err != nil {
+		var l *lineError
+		if errors.As(err, &l) {
+			return Config{}, fmt.Errorf("config file %s:%d: %s", path, l.line, l.text)
+		}
 		return Config{}, fmt.Errorf("config file %s: %w", path, err)
 	}
 	return c, nil
 }
 
-// Parse reads YAML into the defaults. Unknown keys, keys that come twice and
-// more than one document are errors.
+// Parse reads YAML into the defaults. Unknown keys, keys that come twice, values
+// of another type and more than one document are errors.
 func Parse(data []byte) (Config, error) {
 	c := Default()
 	if empty, err := checkKeys(data); err != nil || empty {
@@ -42,10 +46,27 @@ func Parse(data []byte) (Config, error) {
 // picture of the source.
 func oneLine(err error) error {
 	text, _, _ := strings.Cut(yaml.FormatError(err, false, false), "\n")
-	if position, _, ok := strings.Cut(text, "cannot unmarshal "); ok && strings.HasSuffix(text, " of type time.Duration") {
-		text = position + "a duration is a number with a unit, like 10s"
+	if strings.Contains(text, "'\t'") || strings.Contains(text, "tab character") {
+		text, _, _ = strings.Cut(text, "]")
+		text += "] tabs do not indent: use spaces"
+	}
+	l := &lineError{}
+	var column int
+	if _, err := fmt.Sscanf(text, "[%d:%d]", &l.line, &column); err == nil {
+		_, l.text, _ = strings.Cut(text, "] ")
+		return l
 	}
 	return errors.New(text)
+}
+
+// withoutLine is for errors of a text that is not the file's.
+func withoutLine(err error) string {
+	err = oneLine(err)
+	var l *lineError
+	if errors.As(err, &l) {
+		return l.text
+	}
+	return err.Error()
 }
 
 // Addresses is a list of HOST:PORT.
@@ -99,7 +120,7 @@ func (v *Views) UnmarshalYAML(decode func(any) error) error {
 		}
 		var view View
 		if err := yaml.UnmarshalWithOptions(data, &view, yaml.Strict()); err != nil {
-			return fmt.Errorf("view %s: %w", name, oneLine(err))
+			return fmt.Errorf("view %s: %s", name, withoutLine(err))
 		}
 		if named == nil {
 			named = map[string]View{}
@@ -112,7 +133,7 @@ func (v *Views) UnmarshalYAML(decode func(any) error) error {
 	}
 	s := settings(*v)
 	if err := yaml.UnmarshalWithOptions(data, &s, yaml.Strict()); err != nil {
-		return fmt.Errorf("views: %w", oneLine(err))
+		return fmt.Errorf("views: %s", withoutLine(err))
 	}
 	*v = Views(s)
 	v.Named = named
