@@ -13,6 +13,7 @@ import (
 // Several connections, to two gateways, commit individually for the first time at the same moment, after the group was moved with plain Kafka: they open one era
 // together, and what each was told is committed stays so.
 func TestOneEraIsOpenedByManyAtOnce(t *testing.T) {
+	t.Parallel()
 	w := ranged(t, nil)
 	other := ranged(t, func(c *Config) { c.Upstream.Bootstrap = w.gw.cfg.Upstream.Bootstrap })
 	topic, _ := w.names(t)

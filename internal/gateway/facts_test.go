@@ -208,6 +208,7 @@ func TestGapAmending(t *testing.T) {
 
 // The stable offset is the lowest over all key ranges, whoever committed them and through whichever gateway.
 func TestKeyRangesOfSeveralMembersAndGateways(t *testing.T) {
+	t.Parallel()
 	w := ranged(t, nil)
 	topic, group := w.names(t)
 	w.topic(topic, 1)
@@ -229,6 +230,7 @@ func TestKeyRangesOfSeveralMembersAndGateways(t *testing.T) {
 
 // What the facts say holds until somebody moves the group with plain Kafka: then nothing of it is left.
 func TestPlainCommitsAndResetsEndTheEra(t *testing.T) {
+	t.Parallel()
 	w := ranged(t, nil)
 	topic, group := w.names(t)
 	w.topic(topic, 1)
@@ -364,6 +366,7 @@ func TestFactsAndViewsCountTogether(t *testing.T) {
 
 // At the limit a group that only adds is held back, one that closes gaps is not, and nothing is lost.
 func TestLimitOfRanges(t *testing.T) {
+	t.Parallel()
 	w := ranged(t, func(c *Config) { c.Limits.IndividualRanges = 4 })
 	topic, group := w.names(t)
 	w.topic(topic, 1)

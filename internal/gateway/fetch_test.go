@@ -243,6 +243,7 @@ func FuzzRewriteEndpoints(f *testing.F) {
 }
 
 func TestCompressionOfViews(t *testing.T) {
+	t.Parallel()
 	for codec := split.Gzip; codec <= split.Zstd; codec++ {
 		w := newWorld(t, func(c *Config) { c.Compression = codec })
 		w.topic("orders", 1)

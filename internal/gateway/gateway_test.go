@@ -160,6 +160,7 @@ func TestHostileBytesCloseTheirConnectionOnly(t *testing.T) {
 }
 
 func TestViewsAreMadeByAskingForThem(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, nil)
 	w.topic("orders", 4)
 	ask := func(name string) kmsg.MetadataResponseTopic {
@@ -288,6 +289,7 @@ func TestBackingTopicHasRoomForMarkersOnly(t *testing.T) {
 }
 
 func TestConsumerReadsAViewWithItsSourceOffsets(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, nil)
 	w.topic("orders", 2)
 	w.produce("orders", 500)
@@ -315,6 +317,7 @@ func TestConsumerReadsAViewWithItsSourceOffsets(t *testing.T) {
 
 // Two gateways on one cluster find each other's views, at once.
 func TestGatewaysShareViews(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, nil)
 	w.topic("orders", 1)
 	w.produce("orders", 10)
@@ -414,6 +417,7 @@ func TestStartSaysWhatIsWrong(t *testing.T) {
 
 // A view's source that grows, and one that is deleted and made anew.
 func TestViewsFollowTheirSource(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(c *Config) { c.Limits.RefreshTopics = 20 * time.Millisecond })
 	w.topic("orders", 4)
 	if _, err := w.gw.views.Create(t.Context(), "wide", "orders", 16); err != nil {

@@ -166,6 +166,7 @@ func least(m map[int32][]int64, after map[int32]int64) int64 {
 }
 
 func TestCommitToAViewMovesTheSourceRow(t *testing.T) {
+	t.Parallel()
 	w := anyWorld(t)
 	orders, g := w.names(t)
 	w.topic(orders, 1)
@@ -198,6 +199,7 @@ func TestCommitToAViewMovesTheSourceRow(t *testing.T) {
 }
 
 func TestMovesKeepProgress(t *testing.T) {
+	t.Parallel()
 	w := anyWorld(t)
 	orders, g := w.names(t)
 	w.topic(orders, 1)
@@ -243,6 +245,7 @@ func TestMovesKeepProgress(t *testing.T) {
 }
 
 func TestCommitThatGoesBackIsHonouredByOtherViews(t *testing.T) {
+	t.Parallel()
 	w := anyWorld(t)
 	orders, g := w.names(t)
 	w.topic(orders, 1)
@@ -266,6 +269,7 @@ func TestCommitThatGoesBackIsHonouredByOtherViews(t *testing.T) {
 }
 
 func TestTransactionalCommit(t *testing.T) {
+	t.Parallel()
 	w := anyWorld(t)
 	orders, g := w.names(t)
 	w.topic(orders, 1)
@@ -350,6 +354,7 @@ func TestRefusedAdditionFailsTheRowsOfItsPartition(t *testing.T) {
 // Two gateways write the rows of one group. What goes back through one is honoured by the source row, too, although the
 // other one has read the rows before.
 func TestGoingBackWithTwoGateways(t *testing.T) {
+	t.Parallel()
 	quick := func(c *Config) { c.Limits.RefreshRows = 300 * time.Millisecond }
 	w := newWorld(t, quick)
 	orders, g := w.names(t)

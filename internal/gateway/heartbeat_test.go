@@ -74,6 +74,7 @@ func (x *transaction) end() {
 // Transactions that are open at the same time do not count each other. When they are decided, a heartbeat of the group brings the source row
 // up to date.
 func TestHeartbeatCountsDecidedTransactions(t *testing.T) {
+	t.Parallel()
 	w := anyWorld(t)
 	orders, g := w.names(t)
 	w.topic(orders, 1)

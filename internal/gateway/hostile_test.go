@@ -42,6 +42,7 @@ func shortIdle(d time.Duration) func(*Config) {
 
 // A client that stops somewhere in a request.
 func TestHalfARequestEndsItsConnection(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, shortIdle(300*time.Millisecond))
 	whole := wire.AppendRequest(nil, 1, kmsg.StringPtr("half"), kmsg.NewPtrMetadataRequest())
 	for _, n := range []int{0, 2, 4, 9, len(whole) - 1} {
@@ -56,6 +57,7 @@ func TestHalfARequestEndsItsConnection(t *testing.T) {
 // A request that begins just before its connection has been idle for too long
 // gets its own time to arrive.
 func TestSlowRequestIsNoIdleConnection(t *testing.T) {
+	t.Parallel()
 	const idle = 1500 * time.Millisecond
 	w := newWorld(t, shortIdle(idle))
 	conn := w.dial(anyBroker)
@@ -75,6 +77,7 @@ func TestSlowRequestIsNoIdleConnection(t *testing.T) {
 
 // A client that waits for a response is not idle: a rebalance may take longer.
 func TestWaitingForTheBrokerIsNotIdle(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, shortIdle(200*time.Millisecond))
 	conn := w.dial(0)
 	wake := make(chan struct{})

@@ -16,6 +16,7 @@ import (
 // Requests of every API that the gateway looks into, with bytes changed at
 // random: each gets an answer or ends its connection, and the gateway lives.
 func TestMutatedRequests(t *testing.T) {
+	t.Parallel()
 	seed := uint64(1)
 	if s := os.Getenv("TANDEM_SEED"); s != "" {
 		seed, _ = strconv.ParseUint(s, 10, 64)

@@ -51,6 +51,7 @@ func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
 
 // TLS on both sides: nothing can be spliced, and large frames arrive whole.
 func TestTLSOnBothSides(t *testing.T) {
+	t.Parallel()
 	cert, pool := certificate(t)
 	server := &tls.Config{Certificates: []tls.Certificate{cert}}
 	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.TLS(server))
@@ -148,6 +149,7 @@ func allow(resource kmsg.ACLResourceType, name string, op kmsg.ACLOperation) kfa
 // On a secured cluster clients are themselves: who may not READ the source gets
 // no view of it, neither made nor read, and does not learn whether it exists.
 func TestClientsRightsOnASecuredCluster(t *testing.T) {
+	t.Parallel()
 	topic, read, describe := kmsg.ACLResourceTypeTopic, kmsg.ACLOperationRead, kmsg.ACLOperationDescribe
 	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.EnableACLs(),
 		kfake.Superuser("SCRAM-SHA-256", "tandem", "secret"),

@@ -53,6 +53,9 @@ func TestHistories(t *testing.T) {
 		return
 	}
 	seeds := *seedsFlag
+	if testing.Short() { // under the race detector it is ten times as slow
+		seeds = min(seeds, 600)
+	}
 	if s := os.Getenv("TANDEM_SIM_SEEDS"); s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil {

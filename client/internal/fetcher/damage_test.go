@@ -14,6 +14,7 @@ import (
 
 // Damaged batches: what comes before them is given, the error is reported, and when they are sound again nothing is missing.
 func TestDamagedBatches(t *testing.T) {
+	t.Parallel()
 	w := gatewaytest.Start(t, nil)
 	w.Topic("orders", 1)
 	for range 4 {

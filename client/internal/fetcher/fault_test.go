@@ -18,6 +18,7 @@ import (
 
 // The leader moves while consumers wait on an empty partition; then a record is there in 2 s (case V12).
 func TestLeaderMoves(t *testing.T) {
+	t.Parallel()
 	w := gatewaytest.Start(t, nil)
 	w.Topic("orders", 1)
 	for name, f := range map[string]struct {
@@ -53,6 +54,7 @@ func TestLeaderMoves(t *testing.T) {
 
 // A broker that refuses everything for a while is asked again soon, but not without pause.
 func TestLeadersThatDoNotKnow(t *testing.T) {
+	t.Parallel()
 	for _, code := range []*kerr.Error{kerr.NotLeaderForPartition, kerr.FencedLeaderEpoch, kerr.UnknownLeaderEpoch, kerr.UnknownTopicID, kerr.UnknownTopicOrPartition,
 		kerr.KafkaStorageError, kerr.ReplicaNotAvailable, kerr.OffsetNotAvailable, kerr.UnknownServerError} {
 		t.Run(code.Message, func(t *testing.T) {
@@ -80,6 +82,7 @@ func TestLeadersThatDoNotKnow(t *testing.T) {
 
 // The gateway goes and comes back: the same streams go on.
 func TestGatewayRestarts(t *testing.T) {
+	t.Parallel()
 	w := gatewaytest.Start(t, nil)
 	w.Topic("orders", 1)
 	w.Produce("orders", 10)
@@ -105,6 +108,7 @@ func TestGatewayRestarts(t *testing.T) {
 }
 
 func TestUnknownTopicComes(t *testing.T) {
+	t.Parallel()
 	w := gatewaytest.Start(t, nil)
 	f := fetching(t, w.Client, func(c *Config) { c.reportAfter = time.Second })
 	add(t, f, Stream{Topic: "orders"}, Stream{Topic: "orders", Partition: 1})
@@ -118,6 +122,7 @@ func TestUnknownTopicComes(t *testing.T) {
 }
 
 func TestOutOfRange(t *testing.T) {
+	t.Parallel()
 	w := gatewaytest.Start(t, nil)
 	w.Topic("orders", 1)
 	w.Produce("orders", 100)
@@ -155,6 +160,7 @@ func TestOutOfRange(t *testing.T) {
 
 // Errors that stay are reported once for a while, and do not keep the cluster busy.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	off := false
 	w := gatewaytest.Start(t, func(c *gateway.Config) {
 		c.Topics = map[string]gateway.TopicConfig{"closed": {KeyRangeFetch: &off}}

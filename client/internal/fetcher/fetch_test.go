@@ -17,6 +17,7 @@ import (
 
 // Three members with a third of the key axis of each partition get each record once: what is there, and what comes.
 func TestThirds(t *testing.T) {
+	t.Parallel()
 	w := gatewaytest.Start(t, nil)
 	w.Topic("orders", 2)
 	w.Produce("orders", 3000)
@@ -66,6 +67,7 @@ func TestThirds(t *testing.T) {
 }
 
 func TestCodecs(t *testing.T) {
+	t.Parallel()
 	w := gatewaytest.Start(t, nil)
 	for name, codec := range map[string]kgo.CompressionCodec{
 		"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
@@ -188,6 +190,7 @@ func TestStreamsOfOnePartition(t *testing.T) {
 
 // A partition that nobody takes is not fetched, and does not keep others.
 func TestSlowConsumer(t *testing.T) {
+	t.Parallel()
 	w := gatewaytest.Start(t, nil)
 	w.Topic("slow", 1)
 	w.Topic("fast", 1)
@@ -222,6 +225,7 @@ func TestSlowConsumer(t *testing.T) {
 
 // What waits for Next is bounded, however many streams there are.
 func TestBufferedBytesAreBounded(t *testing.T) {
+	t.Parallel()
 	w := gatewaytest.Start(t, nil)
 	w.Topic("orders", 20)
 	value := make([]byte, 1000)
@@ -243,6 +247,7 @@ func TestBufferedBytesAreBounded(t *testing.T) {
 
 // After Remove nothing of a stream is given, whatever was under way, and the streams after it miss nothing.
 func TestKeyRangesChange(t *testing.T) {
+	t.Parallel()
 	w := gatewaytest.Start(t, nil)
 	w.Topic("orders", 1)
 	const n = 5000

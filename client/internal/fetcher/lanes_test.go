@@ -14,8 +14,10 @@ import (
 
 // Who is added or resumed while a request waits at the broker does not wait for its end; then all wait in one request.
 func TestLongPollsHoldUpNobody(t *testing.T) {
+	t.Parallel()
 	for name, of := range map[string]Stream{"whole": {Topic: "orders"}, "key ranges": {Topic: "orders", Keys: keyrange.Set{{First: 0, Last: 1<<32 - 2}}}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := gatewaytest.Start(t, nil)
 			w.Topic("idle", 1)
 			w.Topic("orders", 3)
