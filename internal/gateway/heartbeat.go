@@ -141,18 +141,22 @@ func (c *conn) settleSources(ctx context.Context, call *commitCall) {
 	if len(plans) == 0 {
 		return
 	}
-	slices.SortFunc(plans, func(a, b *partPlan) int { return a.part.key.compare(b.part.key) })
-	plans, waiting, err := c.decided(ctx, call.group, plans)
+	waiting, err := c.raiseSources(ctx, call, plans)
+	c.gw.groups.undecided(waiting)
 	if err != nil {
 		c.log.Debug("the source rows of a group stay as they are", "group", call.group, "cause", err)
-		return
 	}
-	c.gw.groups.undecided(waiting)
-	err = c.writeSources(ctx, call, plans, func(p *progress.Picture, stable int64) bool {
+}
+
+// raiseSources writes the source rows of parts that are lower than the rows allow. It returns the parts that wait for a transaction.
+func (c *conn) raiseSources(ctx context.Context, call *commitCall, plans []*partPlan) (waiting []*partPlan, err error) {
+	slices.SortFunc(plans, func(a, b *partPlan) int { return a.part.key.compare(b.part.key) })
+	plans, waiting, err = c.decided(ctx, call.group, plans)
+	if err != nil {
+		return nil, err
+	}
+	return waiting, c.writeSources(ctx, call, plans, func(p *progress.Picture, stable int64) bool {
 		offset, ours := p.Source()
 		return ours && offset >= 0 && offset < stable
 	})
-	if err != nil {
-		c.log.Debug("the source rows of a group stay as they are", "group", call.group, "cause", err)
-	}
 }

@@ -45,7 +45,7 @@ func init() {
 			if req.SubscribedTopicRegex != nil {
 				c.gw.checkRegex(req.Group, *req.SubscribedTopicRegex)
 			}
-			return c.gw.groups.atRest(req.Group), nil
+			return c.gw.groups.atRest(req.Group) || req.MemberEpoch < 0 && c.gw.groups.low(req.Group), nil
 		}),
 		handle: typed(func(c *conn, ctx context.Context, req *kmsg.ConsumerGroupHeartbeatRequest) (kmsg.Response, error) {
 			_, _ = c.ensureViews(ctx, req.SubscribedTopicNames, false) // Metadata tells the client of a failure
@@ -53,7 +53,11 @@ func init() {
 			if req.MemberEpoch > 0 {
 				c.settleSources(ctx, &commitCall{group: req.Group, generation: req.MemberEpoch, member: req.MemberID, instance: req.InstanceID})
 			}
-			return c.roundTrip(ctx, req)
+			resp, err := c.roundTrip(ctx, req)
+			if err == nil && req.MemberEpoch < 0 { // it leaves
+				c.settleEmpty(ctx, req.Group)
+			}
+			return resp, err
 		}),
 	})
 	register(wire.ShareGroupHeartbeat, &api{

@@ -14,6 +14,7 @@ const (
 	FindCoordinator         int16 = 10
 	JoinGroup               int16 = 11
 	Heartbeat               int16 = 12
+	LeaveGroup              int16 = 13
 	SASLHandshake           int16 = 17
 	APIVersions             int16 = 18
 	DeleteTopics            int16 = 20
