@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tandem-kafka/tandem/client/internal/attempts"
@@ -25,14 +26,25 @@ func (in *inspection) open(ctx context.Context, p *Partition, c *commits.Committ
 	from := max(p.Start, c.Offset)
 	holes := holesIn(from, p.End, c.Above)
 	p.Open, p.OpenCount = holes[:min(len(holes), in.Records)], len(holes)
-	kept := in.attempts.Of(p.Topic, p.Partition)
-	id := in.topics[p.Topic].ID.String()
-	maps.DeleteFunc(kept, func(offset int64, s attempts.State) bool { return s.TopicID != id || offset < from || offset >= p.End })
+	kept := in.keptOf(p.Topic, p.Partition, in.topics[p.Topic].ID)
+	for _, v := range p.Views { // whose offsets are the partition's
+		for _, vp := range v.Partitions {
+			maps.Copy(kept, in.keptOf(v.Name, vp.Partition, in.views[v.Name].BackingID))
+		}
+	}
+	maps.DeleteFunc(kept, func(offset int64, _ attempts.State) bool { return offset < from || offset >= p.End })
 	s := &scan{in: in, p: p, base: c.Base, filter: done.NewFilter(c.Above), kept: kept, keys: map[string]bool{}}
 	if err := s.oldest(ctx, holes); err != nil {
 		return err
 	}
 	return s.attempted(ctx)
+}
+
+// keptOf are the attempts that are kept of a partition's records.
+func (in *inspection) keptOf(topic string, partition int32, id kadm.TopicID) map[int64]attempts.State {
+	kept := in.attempts.Of(topic, partition)
+	maps.DeleteFunc(kept, func(_ int64, s attempts.State) bool { return s.TopicID != id.String() })
+	return kept
 }
 
 // holesIn are the offsets in [from, end) that are not done for all keys.

@@ -1,0 +1,156 @@
+package cases
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tandem-kafka/tandem/client"
+	"github.com/tandem-kafka/tandem/test/harness"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// groupClient catches the client of the group among those that package client makes.
+type groupClient struct {
+	group string
+	mu    sync.Mutex
+	found *kgo.Client
+}
+
+func (g *groupClient) OnNewClient(c *kgo.Client) {
+	if c.OptValue(kgo.ConsumerGroup) == g.group {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.found = c
+	}
+}
+
+// rebalance has the member join anew.
+func (g *groupClient) rebalance() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.found.ForceRebalance()
+}
+
+// giver is a member whose key ranges are taken away and given back, and the judge of its handlers.
+type giver struct {
+	t       *testing.T
+	l       *harness.Ledger
+	hold    time.Duration // how long the handlers of slow keys take, whatever happens
+	allAt   int           // so many handlers wait for each other
+	mu      sync.Mutex
+	busy    map[string]bool
+	done    map[int64]int // by offset
+	spanned int           // the most times that key ranges were given while a slow handler ran
+	given   int
+	waiting int
+	allRun  chan struct{} // closed when so many wait
+}
+
+// handle takes long for slow keys, and deaf to its context; the handlers of keys of the kind "all" wait until as many run as there can be.
+func (g *giver) handle(_ context.Context, r *client.Record) error {
+	key, start := string(r.Key), time.Now()
+	g.mu.Lock()
+	if g.busy[key] {
+		g.t.Errorf("key %s is on two workers at once, at offset %d", key, r.Offset)
+	}
+	g.busy[key] = true
+	given := g.given
+	if strings.HasPrefix(key, "all") {
+		if g.waiting++; g.waiting == g.allAt {
+			close(g.allRun)
+		}
+	}
+	g.mu.Unlock()
+	switch {
+	case strings.HasPrefix(key, "slow"):
+		<-time.After(g.hold)
+	case strings.HasPrefix(key, "all"):
+		select {
+		case <-g.allRun:
+		case <-time.After(20 * time.Second):
+			g.t.Errorf("not all of %d handlers run at once", g.allAt)
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.spanned = max(g.spanned, g.given-given)
+	delete(g.busy, key)
+	g.done[r.Offset]++
+	g.l.Delivered(harness.Delivery{Member: "only", Partition: r.Partition, Offset: r.Offset, N: numberOf(g.t, r), Start: start, End: time.Now()})
+	return nil
+}
+
+func numberOf(t *testing.T, r *client.Record) int64 { return valueOf(t, r.Record).N }
+
+// All key ranges are taken from a process 1,000 times, and given back at once, while handlers take longer than many such rounds and are deaf to
+// their contexts. No key is ever on two workers at once; when it is over all workers work, and every record was handled: those that do not take long once (case I4).
+func TestRangesTakenAndGivenBack(t *testing.T) {
+	t.Parallel()
+	ways(t, func(t *testing.T, e engine, s harness.WorkerSpec) {
+		const rounds, workers, slow, fast, rate = 1000, 8, 4, 20, 100
+		topic := e.orders(t, &s, 1)
+		g := &giver{t: t, l: harness.NewLedger(), hold: time.Second, allAt: workers, busy: map[string]bool{}, done: map[int64]int{}, allRun: make(chan struct{})}
+		hook := &groupClient{group: s.Group}
+		assigned := make(chan struct{}, 10)
+		opts := []client.Option{client.Bootstrap(s.Bootstrap), client.Group(s.Group), client.Topics(topic), client.ShareByKey(), client.Concurrency(workers),
+			client.DrainTimeout(0), client.Logger(slog.New(slog.DiscardHandler)), client.KgoOpts(kgo.WithHooks(hook)),
+			client.OnAssigned(func(context.Context, client.Ranges) {
+				g.mu.Lock()
+				g.given++
+				g.mu.Unlock()
+				assigned <- struct{}{}
+			})}
+		if s.InProcess {
+			opts = append(opts, client.InProcess())
+		}
+		c, err := client.New(opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(context.Background(), g.handle) }()
+		t.Cleanup(func() { _ = c.Close(harness.Context(t, 0)) })
+		produce := func(records int, kind string, keys int, rate float64) func() {
+			return harness.ProduceInBackground(t, e.kafka, g.l, harness.Production{Topic: topic, Records: records, Rate: rate,
+				Key: func(i int) []byte { return fmt.Appendf(nil, "%s-%d", kind, i%keys) }})
+		}
+		harness.WatchCommitted(t, e.kafka, s.Group, topic, g.l)
+		produce(2*slow, "slow", slow, 0)()
+		wait := produce(10*rate, "fast", fast, rate)
+		limit, begin := harness.Context(t, 2*time.Minute), time.Now()
+		for n := range rounds + 1 {
+			select {
+			case <-assigned:
+			case err := <-ended:
+				t.Fatalf("Run returned %v", err)
+			case <-limit.Done():
+				t.Fatalf("stuck in round %d: %+v", n, c.Slow(10))
+			}
+			if n < rounds {
+				hook.rebalance()
+			}
+		}
+		t.Logf("%d rounds took %v; a handler ran through %d of them", rounds, time.Since(begin), g.spanned)
+		wait()
+		produce(workers, "all", workers, 0)()
+		g.l.AwaitDone(t, 30*time.Second)
+		e.awaitCommitted(t, s.Group, topic, 2*slow+10*rate+workers)
+		if err := c.Close(harness.Context(t, 10*time.Second)); err != nil {
+			t.Error(err)
+		}
+		g.l.Check(t, nil)
+		for o := int64(2 * slow); o < 2*slow+10*rate+workers; o++ {
+			if g.done[o] != 1 {
+				t.Errorf("offset %d was handled %d times", o, g.done[o])
+			}
+		}
+		if g.spanned < 10 {
+			t.Errorf("no handler ran through more than %d rounds", g.spanned)
+		}
+	})
+}
