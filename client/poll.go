@@ -2,9 +2,11 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/tandem-kafka/tandem/client/internal/offsets"
+	"github.com/tandem-kafka/tandem/client/internal/run"
 )
 
 // OffsetRange is the offsets First to Last of a partition, both inclusive, 0 <= First <= Last.
@@ -85,7 +87,7 @@ func (c *Client) endedWith() error {
 }
 
 // Commit says that records are done. They are committed when MaxRangesBeforeCommit or the CommitInterval is reached, whichever is first, when their key
-// ranges are taken away, and on Close; neighbours are committed as one offset range, over offsets without a record of the client's keys, too. It returns ErrNotAssigned if
+// ranges are taken away, and on Close; Flush does it at once and tells of errors. Neighbours are committed as one offset range, over offsets without a record of the client's keys, too. It returns ErrNotAssigned if
 // some are not this client's to commit.
 func (c *Client) Commit(records ...*Record) error {
 	type place struct {
@@ -124,6 +126,24 @@ func (c *Client) CommitRanges(topic string, partition int32, ranges ...OffsetRan
 		return fmt.Errorf("%w: no record of topic %s, partition %d in %v", ErrNotAssigned, topic, partition, ranges)
 	}
 	return nil
+}
+
+// Flush commits at once what Commit and CommitRanges have said so far, and waits until it is durable. After an error that is not known of all of it: what may still be
+// committed is tried again later. ErrNotAssigned says that key ranges were lost before; ErrClosed, that there is nothing to commit any more. With Run it commits what
+// handlers have done.
+func (c *Client) Flush(ctx context.Context) error {
+	s := c.current()
+	if s == nil || !s.ready() {
+		return nil
+	}
+	err := s.runner.Flush(ctx)
+	switch {
+	case errors.Is(err, run.ErrClosed):
+		return ErrClosed
+	case errors.Is(err, run.ErrLost):
+		return fmt.Errorf("%w: %w", ErrNotAssigned, err)
+	}
+	return err
 }
 
 func (c *Client) settle(topic string, partition int32, ranges []OffsetRange) int {

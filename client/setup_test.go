@@ -23,7 +23,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // world is a cluster, a gateway, and the judge of what clients did.
 type world struct {
 	*gatewaytest.World
-	t *testing.T
+	t   *testing.T
+	ctx context.Context // of Run
 
 	mu      sync.Mutex
 	done    map[string][]string // by topic and key: the values that were handled with success, in order
@@ -34,7 +35,7 @@ type world struct {
 
 func newWorld(t *testing.T, change func(*gateway.Config)) *world {
 	t.Helper()
-	w := &world{t: t, done: map[string][]string{}, busy: map[string]string{}}
+	w := &world{t: t, ctx: context.Background(), done: map[string][]string{}, busy: map[string]string{}}
 	w.World = gatewaytest.Start(t, change, kfake.GroupMinSessionTimeout(100*time.Millisecond))
 	t.Cleanup(func() {
 		for _, f := range w.faults {
@@ -134,7 +135,7 @@ func (w *world) run(handler Handler, opts ...Option) *member {
 	}
 	r := &member{Client: c, t: w.t, end: make(chan error, 1)}
 	go func() {
-		err := c.Run(context.Background(), handler)
+		err := c.Run(w.ctx, handler)
 		if err != nil {
 			w.t.Log("Run:", err)
 		}

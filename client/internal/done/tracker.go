@@ -126,6 +126,9 @@ func (t *Tracker) Cut(limit int) (Batch, bool) {
 	return b, b.Watermark >= 0 || len(b.Ranges) > 0
 }
 
+// More reports whether a cut left something for another.
+func (t *Tracker) More() bool { return t.fresh.Len() > 0 }
+
 // Committed says that b is durable.
 func (t *Tracker) Committed(b Batch) { t.stored = max(t.stored, b.Watermark) }
 

@@ -9,6 +9,7 @@ type sent[R any] struct {
 	batch   done.Batch
 	holds   []*holding[R] // more than one if the holding was split meanwhile
 	retries bool          // they were not committed as they are
+	flushes []*flush      // that wait for it
 	counted *Task[R]      // guarded, its count is in it; nil: none
 	seq     int64         // of counted
 }
@@ -27,6 +28,7 @@ func (m *Machine[R]) cut(h *holding[R], now int64) bool {
 		s.counted, s.seq = h.counting, h.counting.seq
 	}
 	h.sent, h.retryFresh, h.store = s, false, false
+	h.carry(s)
 	m.ids++
 	m.commits[m.ids] = s
 	m.out.Commits = append(m.out.Commits, Commit{ID: m.ids, TP: h.p.tp, Keys: h.keys, Watermark: b.Watermark, Ranges: b.Ranges, Retries: h.list()})
@@ -59,6 +61,7 @@ func (m *Machine[R]) CommitDone(id int64, ok bool, now int64) {
 		return
 	}
 	delete(m.commits, id)
+	m.flushed(ok, s.flushes...)
 	for _, h := range s.holds {
 		if h.stage == gone {
 			continue
@@ -83,6 +86,10 @@ func (m *Machine[R]) CommitDone(id int64, ok bool, now int64) {
 			m.drain(h, now)
 			continue
 		case !ok: // not at once again
+			m.flushed(false, h.flushes...)
+			h.flushes = nil
+		case len(h.flushes) > 0:
+			m.goOnFlush(h, now)
 		case h.store || h.track.Reached(m.cfg.MaxRanges):
 			m.cut(h, now)
 		}

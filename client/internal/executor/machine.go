@@ -98,6 +98,7 @@ type holding[R any] struct {
 	lane     []*Task[R]
 	counting *Task[R] // guarded: from its count on until its run ended
 	store    bool     // its count is to be committed
+	flushes  []*flush // that wait for what is not in sent
 	behind   []*Task[R]
 
 	// While leaving:
@@ -157,7 +158,7 @@ func (m *Machine[R]) Cancelled() []*Task[R] {
 // Pending reports whether Output has something, or Tick would.
 func (m *Machine[R]) Pending() bool {
 	o := &m.out
-	return len(m.told) > 0 || m.look || m.wantsReread() || len(o.Commits)+len(o.Released)+len(o.Reports)+len(o.Rereads) > 0 || o.Stopped != nil
+	return len(m.told) > 0 || m.look || m.wantsReread() || len(o.Commits)+len(o.Released)+len(o.Flushed)+len(o.Reports)+len(o.Rereads) > 0 || o.Stopped != nil
 }
 
 // Tick does what is due by now: next attempts, commits, time limits.

@@ -92,7 +92,8 @@ func TestModel(t *testing.T) {
 			"revoke": func(t *rapid.T) {
 				w.revoke(tp(t), drawKeys(t), rapid.SampledFrom([]int64{0, Second}).Draw(t, "limit"))
 			},
-			"lose": func(t *rapid.T) { w.lose(tp(t), drawKeys(t)) },
+			"flush": func(*rapid.T) { w.flush() },
+			"lose":  func(t *rapid.T) { w.lose(tp(t), drawKeys(t)) },
 			"commit": func(t *rapid.T) {
 				if len(w.commits) > 0 {
 					ok := rapid.IntRange(0, 2).Draw(t, "ok") > 0
@@ -235,6 +236,9 @@ func (w *world) finish() {
 		if r := w.m.Retries(tp); len(r) > 0 {
 			w.t.Fatalf("retries are left: %+v", r)
 		}
+	}
+	if len(w.flushes) > 0 {
+		w.t.Fatalf("%d flushes are not over", len(w.flushes))
 	}
 	if w.m.keys.n != 0 {
 		w.t.Fatalf("%d keys are left", w.m.keys.n)

@@ -102,6 +102,8 @@ func (m *Machine[R]) cancel(h *holding[R]) {
 func (m *Machine[R]) leave(h *holding[R]) {
 	p := h.p
 	h.stage = gone
+	m.flushed(h.sent == nil && !h.dirty(), h.flushes...)
+	h.flushes = nil
 	p.orphans += h.handed
 	p.holdings = slices.DeleteFunc(p.holdings, func(o *holding[R]) bool { return o == h })
 	m.draining = slices.DeleteFunc(m.draining, func(o *holding[R]) bool { return o == h })
@@ -256,6 +258,7 @@ func (m *Machine[R]) split(h *holding[R], keys keyrange.Set, now int64) *holding
 		h.counting, h.store = nil, false
 	}
 	h.p.holdings = append(h.p.holdings, s)
+	h.splitFlushes(s)
 	m.afterSplit(h, now)
 	m.afterSplit(s, now)
 	return s

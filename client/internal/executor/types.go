@@ -76,6 +76,7 @@ type Output struct {
 	Commits  []Commit
 	Rereads  []Reread
 	Released []Released
+	Flushed  []Flushed
 	Reports  []Report
 	Stopped  *Report // at most once
 }

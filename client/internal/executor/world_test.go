@@ -91,6 +91,7 @@ type world struct {
 	retries map[TP]map[int64]Retry // stored with commits
 	rereads []Reread
 	revokes map[int64]revoked // by id of Revoke
+	flushes map[int64][]*fate // by id of Flush: what was done when it was called
 	paused  map[TP]bool
 	flights []flight
 	stopped bool
@@ -119,7 +120,7 @@ func (w *world) start() {
 		w.t.Fatal(err)
 	}
 	w.m, w.workers, w.owned, w.commits, w.rereads, w.revokes, w.paused, w.refused = m, nil, nil, nil, nil, map[int64]revoked{}, map[TP]bool{}, map[int64]bool{}
-	w.flights = nil
+	w.flights, w.flushes = nil, map[int64][]*fate{}
 	w.m.keep = w.keep
 	for range w.m.cfg.Handlers {
 		w.workers = append(w.workers, &worker{})
@@ -485,6 +486,7 @@ func (w *world) output() {
 			w.free[h.tp] = keyrange.AppendUnion(nil, w.free[h.tp], h.keys)
 		}
 	}
+	w.judgeFlushed(o.Flushed)
 	if o.Stopped != nil {
 		w.stopped = true
 	}

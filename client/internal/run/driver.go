@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/tandem-kafka/tandem/client/internal/executor"
@@ -28,6 +29,12 @@ func (r *Runner[R]) drive() {
 			if c := r.waiting[rel.ID]; c != nil {
 				delete(r.waiting, rel.ID)
 				c <- rel
+			}
+		}
+		for _, f := range out.Flushed {
+			if c := r.flushing[f.ID]; c != nil {
+				delete(r.flushing, f.ID)
+				c <- r.flushedAs(f)
 			}
 		}
 		r.leave(now)
@@ -87,6 +94,10 @@ func (r *Runner[R]) commit(list []executor.Commit) {
 	errs := r.cfg.Commit(r.ctx, list)
 	r.mu.Lock()
 	now := r.now()
+	r.commitErr = nil
+	for _, err := range errs {
+		r.commitErr = cmp.Or(r.commitErr, err)
+	}
 	for i, c := range list {
 		r.m.CommitDone(c.ID, i >= len(errs) || errs[i] == nil, now)
 	}

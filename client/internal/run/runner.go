@@ -21,18 +21,20 @@ type Runner[R any] struct {
 	began  time.Time
 	wall   int64 // of began, ns since the epoch
 
-	mu      sync.Mutex
-	m       *executor.Machine[R]
-	idle    []*worker[R]
-	workers int
-	batches []*worker[R] // those that have several tasks
-	runTime time.Duration
-	armed   int64 // when the driver wakes by itself; 0: it does not
-	closing bool
-	ending  bool
-	waiting map[int64]chan executor.Released // by id of the revocation
-	pulled  map[executor.TP]map[int64]*executor.Task[R]
-	there   chan struct{} // holds an element when Pull has something to look at
+	mu        sync.Mutex
+	m         *executor.Machine[R]
+	idle      []*worker[R]
+	workers   int
+	batches   []*worker[R] // those that have several tasks
+	runTime   time.Duration
+	armed     int64 // when the driver wakes by itself; 0: it does not
+	closing   bool
+	ending    bool
+	waiting   map[int64]chan executor.Released // by id of the revocation
+	flushing  map[int64]chan error             // by id of the flush
+	commitErr error                            // the last
+	pulled    map[executor.TP]map[int64]*executor.Task[R]
+	there     chan struct{} // holds an element when Pull has something to look at
 
 	kick    chan struct{}
 	working sync.WaitGroup // workers
@@ -49,7 +51,7 @@ func Start[R any](ctx context.Context, cfg Config[R]) (*Runner[R], error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Runner[R]{cfg: cfg, m: m, kick: make(chan struct{}, 1), waiting: map[int64]chan executor.Released{}, runTime: batchTime,
+	r := &Runner[R]{cfg: cfg, m: m, kick: make(chan struct{}, 1), waiting: map[int64]chan executor.Released{}, flushing: map[int64]chan error{}, runTime: batchTime,
 		pulled: map[executor.TP]map[int64]*executor.Task[R]{}, there: make(chan struct{}, 1)}
 	r.values = context.WithoutCancel(ctx)
 	r.ctx, r.stop = context.WithCancel(r.values)
