@@ -47,6 +47,12 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if !strings.HasPrefix(err.Error(), "unknown ") {
+			return err
+		}
+		return fmt.Errorf("%w; %s --help shows those there are", err, cmd.CommandPath())
+	})
 	root.SetVersionTemplate("tandem {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newServe(), newConsume(), newView(), newGroup(), newDemo(), newVersion())

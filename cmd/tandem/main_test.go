@@ -175,7 +175,9 @@ func TestServeErrorsAreOneLine(t *testing.T) {
 		"unknown key":      {[]string{"--config", file("u.yaml", "lissen: a:1")}, `did you mean "listen"?`},
 		"two problems":     {[]string{"--listen", "x", "--log-level", "y"}, "; log.level"},
 		"data and cluster": {[]string{"--data", dir, "--kafka", "a:1"}, "embedded engine's folder"},
-		"unknown flag":     {[]string{"--lissen", "x"}, "unknown flag"},
+		"unknown flag":     {[]string{"--lissen", "x"}, "unknown flag: --lissen; tandem serve --help shows those there are"},
+		"unknown letter":   {[]string{"-x"}, "unknown shorthand flag: 'x' in -x; tandem serve --help"},
+		"data is a file":   {[]string{"--listen", free, "--data", file("data", "")}, "is a file, not a folder"},
 		"argument":         {[]string{"orders"}, "orders"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -51,7 +51,7 @@ func TestRunOnRealPartitions(t *testing.T) {
 	if s.PlainRate <= 0 || s.PlainRate > 250 || s.ViewRate > 1000 || s.Speedup < 1.2 {
 		t.Errorf("rates %+v: a consumer does at most 250 records/s", s)
 	}
-	for _, want := range []string{":p0", "3 idle", "is killed", "orders.view4"} {
+	for _, want := range []string{":p0", "3 idle", "is killed", "consumer-5 works off what waited until the group noticed that consumer-1 was gone", "orders.view4"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the lines do not say %q", want)
 		}

@@ -29,7 +29,7 @@ func (r *run) onTopic(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	defer r.leave()
-	err := r.watch(ctx, 1, func(atWork time.Duration) bool { return atWork >= r.opts.Plain })
+	err := r.watch(ctx, 1, func(atWork time.Duration, _ []ConsumerState) bool { return atWork >= r.opts.Plain })
 	return r.meter.rate(), err
 }
 
@@ -43,7 +43,12 @@ func (r *run) onView(ctx context.Context, view string) (float64, error) {
 	r.screen.Event("the consumers now subscribe to %s and go on where they were", view)
 	killAt := (r.ledger.done() + r.opts.Records) / 2
 	var victim *consumer
-	err := r.watch(ctx, r.opts.Consumers, func(time.Duration) bool {
+	tail := false
+	err := r.watch(ctx, r.opts.Consumers, func(_ time.Duration, states []ConsumerState) bool {
+		if heir := len(states) - 1; victim != nil && !tail && states[heir].Working && working(states) <= (r.opts.Consumers+1)/2 {
+			tail = true
+			r.screen.Event("the others have little or nothing left: %s works off what waited until the group noticed that %s was gone", states[heir].Name, victim.name)
+		}
 		if victim == nil && r.ledger.done() >= killAt {
 			victim = r.consumers[0]
 			victim.kill()
@@ -91,9 +96,19 @@ func (r *run) leave() {
 	}
 }
 
+// working counts the consumers at work.
+func working(states []ConsumerState) (n int) {
+	for i := range states {
+		if states[i].Working {
+			n++
+		}
+	}
+	return n
+}
+
 // watch draws and measures until all records are done or enough says so, given
-// the time that `want` consumers have been at work.
-func (r *run) watch(ctx context.Context, want int, enough func(atWork time.Duration) bool) error {
+// the time that `want` consumers have been at work, and how they are now.
+func (r *run) watch(ctx context.Context, want int, enough func(atWork time.Duration, states []ConsumerState) bool) error {
 	t := time.NewTicker(tick)
 	defer t.Stop()
 	for {
@@ -116,7 +131,7 @@ func (r *run) watch(ctx context.Context, want int, enough func(atWork time.Durat
 			Topic: r.topic, Virtual: r.virtual, Elapsed: time.Since(r.began), Done: r.ledger.done(), Total: r.opts.Records,
 			Rate: r.meter.recent(), Consumers: r.meter.rates(states),
 		})
-		if all || enough(r.meter.atWork) {
+		if all || enough(r.meter.atWork, states) {
 			return nil
 		}
 		if idle > stuckAfter {

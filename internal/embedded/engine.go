@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -86,7 +87,9 @@ func Open(opts Options) (_ *Engine, err error) {
 			return nil, err
 		}
 		e.temp = true
-	} else if err := os.MkdirAll(e.dir, 0o755); err != nil {
+	} else if err := os.MkdirAll(e.dir, 0o755); errors.Is(err, syscall.ENOTDIR) {
+		return nil, fmt.Errorf("data folder %s: it, or what it lies in, is a file, not a folder: choose another --data", e.dir)
+	} else if err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
 	if e.lock, err = lockFolder(e.dir); err != nil {

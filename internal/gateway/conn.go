@@ -99,6 +99,10 @@ func (c *conn) serve() {
 	if err == nil || errors.Is(err, errDone) || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.EPIPE) || c.ctx.Err() != nil {
 		return
 	}
+	if errors.Is(err, syscall.ECONNRESET) { // a client that crashed, or that did not wait for answers
+		c.log.Debug("a client reset its connection", "cause", err)
+		return
+	}
 	c.gw.metrics.badConnections.Inc()
 	c.log.Warn("closing a client connection", "cause", err, "cure", cureFor(err))
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"io"
 	"net"
 	"runtime"
 	"strings"
@@ -297,5 +298,24 @@ func TestPanicOfAHandlerEndsItsConnectionOnly(t *testing.T) {
 	good.ask(kmsg.NewPtrMetadataRequest())
 	if !strings.Contains(w.log.String(), "a defect") {
 		t.Error("the log says nothing")
+	}
+}
+
+// A client that resets its connection, as a process that crashes does, is nothing to warn of.
+func TestAResetIsNoWarning(t *testing.T) {
+	w := newWorld(t, nil)
+	for _, sent := range []string{"", "\x00\x00\x00\x20\x00\x12"} { // between requests, and in the middle of one
+		gone := w.dial(anyBroker)
+		gone.ask(kmsg.NewPtrApiVersionsRequest())
+		if _, err := io.WriteString(gone.conn, sent); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(gone.conn.(*net.TCPConn).SetLinger(0), gone.conn.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, func() error { return w.onlyConns(0) })
+	if log := w.log.String(); strings.Contains(log, "level=WARN") {
+		t.Errorf("the log warns:\n%s", log)
 	}
 }
