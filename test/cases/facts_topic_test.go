@@ -21,6 +21,7 @@ const offsetsTopic = "__consumer_offsets"
 
 // The topic of individual commits is made as Kafka made the one of committed offsets, and a group is in the same partition of both.
 func TestFactsTopicOnKafka(t *testing.T) {
+	t.Parallel()
 	harness.Need(t)
 	k := cluster(t)
 	ctx := harness.Context(t, time.Minute)

@@ -18,6 +18,7 @@ import (
 // again. Then every second one of 50,000 more is done, and gateway and broker are killed: none of these is given again either, and each of the
 // others is (case I1).
 func TestManyIndividualCommitsOutliveKills(t *testing.T) {
+	t.Parallel()
 	harness.Need(t)
 	const done, holes = 100_000, 50_000
 	run := func(t *testing.T, e engine, killAll func()) {

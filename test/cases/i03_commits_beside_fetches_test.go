@@ -17,7 +17,7 @@ import (
 // A Fetch of the same client waits for records, of key ranges or of the whole partition: individual commits are answered meanwhile, and the
 // Fetch gets the next record (case I3).
 func TestCommitsBesideALongPoll(t *testing.T) {
-	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
+	enginesAlone(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
 		for name, keys := range map[string]keyrange.Set{"key ranges": whole, "whole partition": nil} {
 			t.Run(name, func(t *testing.T) {
 				topic := harness.Name(t, "orders")

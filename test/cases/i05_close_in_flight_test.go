@@ -10,6 +10,7 @@ import (
 // A worker is ended while 100 handlers run, and another takes its place. With time to drain the 100 end; without, or by kill -9, they are
 // handled by the other. What was done and committed before never comes again, and nothing is lost (case I5).
 func TestCloseWithRecordsInFlight(t *testing.T) {
+	t.Parallel()
 	ways(t, func(t *testing.T, e engine, s harness.WorkerSpec) {
 		const inFlight, keys, records = 100, 200, 600
 		for _, end := range []struct {

@@ -111,6 +111,7 @@ func attempt(t *testing.T, bootstrap, view string, opts ...kgo.Opt) (records int
 // The gateway has a user of its own, by SCRAM over TLS, from the config file; its listening side speaks TLS; clients log in to the cluster
 // through it, with SCRAM and with PLAIN, and a wrong password is the cluster's answer.
 func TestSecuredEndToEnd(t *testing.T) {
+	t.Parallel()
 	k := securedKafka(t)
 	own := harness.NewCertificate(t)
 	password := own.Key + ".password"
@@ -173,6 +174,7 @@ tls: {cert: %s, key: %s}
 // records, offsets and epochs, whether the view is warm in the gateway's memory or not. A right that is taken away ends an open connection's reading, one
 // that is given opens it.
 func TestOnlyReadersOfTheSourceGetItsRecords(t *testing.T) {
+	t.Parallel()
 	k := securedKafka(t)
 	source := harness.Name(t, "secured")
 	view := source + ".view4"
@@ -280,6 +282,7 @@ func asked(t *testing.T, c *kgo.Client, view string, want int16) {
 
 // A TLS hello on a plain port is named in the log, with the cure.
 func TestTLSOnAPlainPortIsNamed(t *testing.T) {
+	t.Parallel()
 	e := onEmbedded(t, harness.GatewayConfig{})
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()

@@ -13,12 +13,12 @@ import (
 // A consumer is added in the middle of the load, and consumers drop 100 times: their network fails and returns, they leave and return, they
 // die and are replaced. Nobody is ever stuck, with few keys and with many (case V1).
 func TestMembersComeAndGo(t *testing.T) {
-	comeAndGoOnEngines(t, churn{outage: 50 * time.Millisecond, deaths: 4, until: func() bool { return true }})
+	comeAndGoOnEngines(t, engines, churn{outage: 50 * time.Millisecond, deaths: 4, until: func() bool { return true }})
 }
 
 // The same with outages of 3 s and many deaths (case V1).
 func TestSoakMembersComeAndGo(t *testing.T) {
-	comeAndGoOnEngines(t, churn{outage: 3 * time.Second, deaths: 30, until: harness.Until(harness.Soak(t, 15))})
+	comeAndGoOnEngines(t, enginesAlone, churn{outage: 3 * time.Second, deaths: 30, until: harness.Until(harness.Soak(t, 15))})
 }
 
 // churn is what happens to the members: at most 100 drops, begun while until is true.
@@ -28,8 +28,8 @@ type churn struct {
 	until  func() bool
 }
 
-func comeAndGoOnEngines(t *testing.T, c churn) {
-	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
+func comeAndGoOnEngines(t *testing.T, on func(*testing.T, harness.GatewayConfig, func(*testing.T, engine)), c churn) {
+	on(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
 		t.Parallel() // mostly it waits for sessions to end
 		for _, keys := range []int{2, 10_000} {
 			t.Run(fmt.Sprintf("%d keys", keys), func(t *testing.T) {

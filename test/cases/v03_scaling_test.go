@@ -13,7 +13,7 @@ import (
 // 1, 2, 4, 8 and 16 consumers on one partition: with handlers of 5 ms each doubling has many more of them at work at once, and with handlers
 // that take no time, where the machine is the limit, more consumers cost nothing (case V3).
 func TestThroughputWithMoreConsumers(t *testing.T) {
-	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
+	enginesAlone(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
 		t.Run("5 ms", func(t *testing.T) { scale(t, e, 5*time.Millisecond, func(n int) int { return 160 * n }, 1.4) })
 		t.Run("0 ms", func(t *testing.T) { scale(t, e, 0, func(int) int { return 24_000 }, 0.7) })
 	})

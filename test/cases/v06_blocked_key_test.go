@@ -15,7 +15,7 @@ import (
 // blocked records do not fit into the gateway's memory for records (case V6).
 func TestBlockedKey(t *testing.T) {
 	const limit = 4 << 20
-	engines(t, harness.GatewayConfig{YAML: fmt.Sprintf("limits: {max.bytes.key.range.hashing: %d}\n", limit)}, func(t *testing.T, e engine) {
+	enginesAlone(t, harness.GatewayConfig{YAML: fmt.Sprintf("limits: {max.bytes.key.range.hashing: %d}\n", limit)}, func(t *testing.T, e engine) {
 		const k, blocked, others = 4, 200_000, 1000
 		source, view := e.source(t, 1, k)
 		keys := keysOf(k, 10)

@@ -14,7 +14,8 @@ import (
 )
 
 // Consumers wait on an empty partition, on three brokers. The leader of the source and of the view moves, the coordinator moves, a broker
-// dies that was leader and coordinator. The record after each is delivered within 2 s of its acknowledgement, and committed (case V12).
+// dies that was leader and coordinator. The record after each is delivered within 2 s of its acknowledgement, and committed (case V12). Alone: it takes a broker of the
+// shared cluster down.
 func TestWaitingConsumersSurviveMovesAndDeaths(t *testing.T) {
 	k := threeBrokers(t)
 	e := front(t, k, harness.GatewayConfig{})

@@ -51,6 +51,7 @@ func (h *held) has(partition int32, offset int64) bool {
 // Records are deleted beyond what a group has in flight, with DeleteRecords and by retention: the consumers finish what they hold, go on at
 // the first record that is left, and nobody shows a negative lag or stays behind (case V14).
 func TestRecordsDeletedBeyondTheFlight(t *testing.T) {
+	t.Parallel()
 	harness.Need(t)
 	deleting := map[string]func(t *testing.T, e engine, source string, l *harness.Ledger) int64{
 		"DeleteRecords": func(t *testing.T, e engine, source string, _ *harness.Ledger) int64 {

@@ -91,7 +91,8 @@ func (d *delays) count(p int32) int {
 // when it reads again (case V15).
 func TestConsumerThatStopsReading(t *testing.T) {
 	const size, cache, records, rate = 8 << 10, 8 << 20, 5000, 1200
-	engines(t, harness.GatewayConfig{YAML: fmt.Sprintf("limits: {max.bytes.key.range.hashing: %d}\n", cache)}, func(t *testing.T, e engine) {
+	enginesAlone(t, harness.GatewayConfig{YAML: fmt.Sprintf("limits: {max.bytes.key.range.hashing: %d}\n", cache)}, func(t *testing.T, e engine) {
+		t.Parallel() // mostly it waits for its load
 		source, view := e.source(t, 1, 4)
 		l, others, slow, gate := harness.NewLedger(), &delays{}, &delays{}, newTap()
 		ctx, stop := context.WithCancel(context.Background())

@@ -42,6 +42,7 @@ func (n *noBootstrap) Dial(ctx context.Context, network, address string) (net.Co
 // The gateway is killed under load and comes back 5 s later. Consumers and producers that know nothing but the brokers' ports go on: nothing
 // is lost, nothing overlaps (case V16).
 func TestGatewayKilledAndBack(t *testing.T) {
+	t.Parallel()
 	run := func(t *testing.T, e engine) {
 		t.Parallel()
 		source, view := e.source(t, 1, 8)

@@ -119,6 +119,7 @@ func TestVersionsThatWereNotOffered(t *testing.T) {
 // A broker newer than the gateway: it offers higher versions of everything, and an API that the gateway has never heard of. Clients are not
 // told of them, none of them is ever used, and all works (case V17).
 func TestBrokerNewerThanTheGateway(t *testing.T) {
+	t.Parallel()
 	harness.Need(t)
 	const futureAPI = 900
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(2), kfake.BrokerConfigs(map[string]string{"group.min.session.timeout.ms": "1000"}))

@@ -63,8 +63,16 @@ func onKafka(t testing.TB, c harness.GatewayConfig) engine {
 	return engine{name: "kafka", gateway: harness.StartGateway(t, c), kafka: k.Bootstrap, cluster: k}
 }
 
-// engines runs a case on the embedded engine and on Kafka, each behind a gateway of its own.
+// engines runs a case on the embedded engine and on Kafka, each behind a gateway of its own, beside other cases. The two run one after the
+// other, unless run calls t.Parallel.
 func engines(t *testing.T, c harness.GatewayConfig, run func(t *testing.T, e engine)) {
+	t.Helper()
+	t.Parallel()
+	enginesAlone(t, c, run)
+}
+
+// enginesAlone is engines for a case that measures: no other one runs meanwhile.
+func enginesAlone(t *testing.T, c harness.GatewayConfig, run func(t *testing.T, e engine)) {
 	t.Helper()
 	harness.Need(t)
 	t.Run("embedded", func(t *testing.T) { run(t, onEmbedded(t, c)) })

@@ -3,10 +3,12 @@ package harness
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -83,8 +85,15 @@ func SharedKafka(t testing.TB, c KafkaConfig) *Kafka {
 	return k
 }
 
-// Main runs a package's tests and then stops the clusters that they shared. It is called by TestMain.
+// Main runs a package's tests, and then stops the clusters that they shared. It is called by TestMain. Tests often wait, so that one more than
+// there are processors run side by side (-parallel says otherwise); those that do not call t.Parallel run alone, before them.
 func Main(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", strconv.Itoa(1+runtime.GOMAXPROCS(0)))
+	}
 	code := m.Run()
 	for _, k := range shared.clusters {
 		k.stop()
