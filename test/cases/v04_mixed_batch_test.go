@@ -60,27 +60,25 @@ func mixedBatch(t *testing.T, e engine, codec kgo.CompressionCodec) {
 		}
 		return ""
 	})
+	// Twice: until the client knows the topic, what is to be flushed may go in several pieces.
 	var w written
-	harness.Produce(t, e.gateway.Bootstrap, l, harness.Production{Topic: source, Records: records, Keys: 300, Opts: []kgo.Opt{
+	harness.Produce(t, e.gateway.Bootstrap, l, harness.Production{Topic: source, Records: 2 * records, Batch: records, Keys: 300, Opts: []kgo.Opt{
 		kgo.ProducerBatchCompression(codec), kgo.ProducerLinger(10 * time.Second), kgo.WithHooks(&w),
 	}})
 	// The producer tells its hook after it has told its caller.
 	await(t, 10*time.Second, func() string {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if len(w.batches) == 0 {
-			return "no batch was written"
+		if n := len(w.batches); n < 2 || w.batches[n-1].NumRecords != records {
+			return fmt.Sprintf("the producer wrote %+v, and not one batch at the end", w.batches)
 		}
 		return ""
 	})
-	if len(w.batches) != 1 || w.batches[0].NumRecords != records {
-		t.Fatalf("the producer wrote %+v and not one batch", w.batches)
-	}
 	l.AwaitDone(t, 20*time.Second)
 	r := l.Check(t, harness.View(1, k))
 	for i := range members {
-		if n := r.Members[fmt.Sprintf("member-%d", i)]; n < records/members/2 {
-			t.Errorf("member %d got %d of %d records", i, n, records)
+		if n := r.Members[fmt.Sprintf("member-%d", i)]; n < records/members {
+			t.Errorf("member %d got %d of %d records", i, n, 2*records)
 		}
 	}
 	if r.Duplicates > 0 {
