@@ -58,7 +58,7 @@ func rangesTable(b *bench) (*result, error) {
 	r.row("from the start of a new gateway to the answered OffsetFetch", fmt.Sprintf("%.2f s", answer), verdict(answer <= 5, "≤ 5 s"))
 	r.row("OffsetFetch of all of them after that", fmt.Sprintf("%.2f s", of(func(r rangesRun) float64 { return r.after })), "")
 	r.note("One group and partition, offset 0 is not done; every second offset above it is committed on its own, %d in a request (the protocol's limit), one request after the other; each is an open range of its own. "+
-		"Heap is what is in use just after a garbage collection; resident memory is what the process holds %v later, garbage of the requests included. Medians of %d rounds.", tandemmsg.MaxOffsetRanges, restBefore, b.rounds)
+		"Heap is what is in use just after a garbage collection; resident memory is what the process holds %v later: by then it has given back what it needed for the requests only (docs/operations.md). Medians of %d rounds.", tandemmsg.MaxOffsetRanges, restBefore, b.rounds)
 	return r, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tandem-kafka/tandem/internal/config"
+	"github.com/tandem-kafka/tandem/internal/rest"
 )
 
 func newServe() *cobra.Command { return newServeWith(&settingFlags{}) }
@@ -74,7 +75,7 @@ func serve(cmd *cobra.Command, c config.Config) error {
 		log.Info("serving the embedded engine", "data", s.engine.Dir())
 	}
 	fmt.Fprintln(cmd.OutOrStdout(), "ready: bootstrap", s.gateway.Addr())
-	<-ctx.Done()
+	rest.Watch(ctx)
 	log.Info("ending", "cause", context.Cause(ctx))
 	admin.draining()
 	s.stop()
