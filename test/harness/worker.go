@@ -20,18 +20,21 @@ type WorkerSpec struct {
 	InProcess        bool   // without a gateway: Bootstrap is the cluster's
 	Cooperative      bool
 	Concurrency      int
+	Buffered         int // records in memory
 
 	Session, Drain, Lease, CommitInterval time.Duration
 	First, Max                            time.Duration // the backoff
 	Attempts                              int
 	DeadLetter                            string
 
-	Work   time.Duration           // of each record; it ends early when the record is taken away
-	Begins bool                    // print a line for the begin of each attempt, too
-	Fail   map[int64]int           // the first attempts of these offsets fail; -1: all
-	Later  map[int64]time.Duration // the first attempt of these offsets fails, and asks for this delay
-	Kill   []int64                 // the process kills itself when it handles one of these offsets
-	Hang   []int64                 // the handlers of these offsets never return, whatever happens
+	Work     time.Duration           // of each record; it ends early when the record is taken away
+	Counts   time.Duration           // print an event "counts" so often in place of the attempts
+	Begins   bool                    // print a line for the begin of each attempt, too
+	Fail     map[int64]int           // the first attempts of these offsets fail; -1: all
+	Later    map[int64]time.Duration // the first attempt of these offsets fails, and asks for this delay
+	Kill     []int64                 // the process kills itself when it handles one of these offsets
+	FailKeys string                  // keys that begin so fail for ever; empty: none
+	Hang     []int64                 // the handlers of these offsets never return, whatever happens
 }
 
 // Named is s with another name.
@@ -51,8 +54,12 @@ type WorkerRun struct {
 	Start      int64  // ns since the epoch
 	End        int64  // 0: this line is about the begin
 	Err        string // the attempt failed
-	Event      string // not empty: no attempt, but "assigned", "revoked" or "lost"
-	Ranges     string // of the event
+	Event      string // not empty: no attempt, but "assigned", "revoked", "lost" or "counts"
+	Ranges     string `json:",omitempty"` // of the event
+
+	// Of the event "counts": records that are done, failures, and the bytes of the heap that are in use. Start is when the first handler began, End when the
+	// last one succeeded.
+	Done, Failed, Heap int64 `json:",omitempty"`
 }
 
 // Worker is a running worker.
@@ -87,6 +94,17 @@ func (w *Worker) Runs(t testing.TB) (list []WorkerRun) {
 		}
 	}
 	return list
+}
+
+// LastCounts is the last event "counts"; the zero WorkerRun: there was none.
+func (w *Worker) LastCounts(t testing.TB) (last WorkerRun) {
+	t.Helper()
+	for _, r := range w.Lines(t) {
+		if r.Event == "counts" {
+			last = r
+		}
+	}
+	return last
 }
 
 // Handling counts the attempts that have begun and not ended, of a worker that prints their begins.

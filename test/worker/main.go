@@ -10,7 +10,9 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -42,16 +44,24 @@ func main() {
 type worker struct {
 	harness.WorkerSpec
 	printing sync.Mutex
+	counts   harness.WorkerRun // under printing
 }
 
 func (w *worker) run() error {
-	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	opts := &slog.HandlerOptions{}
+	if w.Counts > 0 {
+		opts.Level = slog.LevelWarn // failures are many
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, opts))
 	c, err := client.New(w.options(log)...)
 	if err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
+	if w.Counts > 0 {
+		go w.count()
+	}
 	return c.Run(ctx, w.handle)
 }
 
@@ -66,6 +76,7 @@ func (w *worker) options(log *slog.Logger) []client.Option {
 	add(w.InProcess, client.InProcess())
 	add(w.Cooperative, client.Cooperative())
 	add(w.Concurrency > 0, client.Concurrency(w.Concurrency))
+	add(w.Buffered > 0, client.MaxBuffered(w.Buffered, 64<<20))
 	add(w.Drain > 0, client.DrainTimeout(w.Drain))
 	add(w.Lease > 0, client.Lease(w.Lease))
 	add(w.CommitInterval > 0, client.CommitInterval(w.CommitInterval))
@@ -110,8 +121,41 @@ func (w *worker) handle(ctx context.Context, r *client.Record) error {
 		line.Err = err.Error()
 	}
 	line.End = time.Now().UnixNano()
-	w.print(line)
+	if w.Counts > 0 {
+		w.add(line)
+	} else {
+		w.print(line)
+	}
 	return err
+}
+
+// add counts an attempt.
+func (w *worker) add(r *harness.WorkerRun) {
+	w.printing.Lock()
+	defer w.printing.Unlock()
+	if w.counts.Start == 0 {
+		w.counts.Start = r.Start
+	}
+	if r.Err != "" {
+		w.counts.Failed++
+		return
+	}
+	w.counts.Done++
+	w.counts.End = r.End
+}
+
+// count prints the counts until the process ends.
+func (w *worker) count() {
+	for range time.Tick(w.Counts) {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		w.printing.Lock()
+		r := w.counts
+		w.printing.Unlock()
+		r.Member, r.Event, r.Heap = w.Member, "counts", int64(m.HeapAlloc)
+		w.print(&r)
+	}
 }
 
 func (w *worker) work(ctx context.Context, r *client.Record) error {
@@ -128,6 +172,9 @@ func (w *worker) work(ctx context.Context, r *client.Record) error {
 	if slices.Contains(w.Kill, r.Offset) {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {} // until it arrives
+	}
+	if w.FailKeys != "" && strings.HasPrefix(string(r.Key), w.FailKeys) {
+		return errDigest
 	}
 	if n := w.Fail[r.Offset]; n < 0 || r.Attempt <= n {
 		return errDigest
