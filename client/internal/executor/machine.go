@@ -93,13 +93,13 @@ type holding[R any] struct {
 	retryList  []Retry // of retries, nil: to be made
 	retryFresh bool    // not committed as they are
 
-	guard    int // how many of the records to come are guarded
-	gates    int // guarded tasks that others wait for
-	lane     []*Task[R]
-	counting *Task[R] // guarded: from its count on until its run ended
-	store    bool     // its count is to be committed
-	flushes  []*flush // that wait for what is not in sent
-	behind   []*Task[R]
+	guard     int        // how many of the records to come are guarded
+	gates     int        // guarded tasks that others wait for
+	uncounted []*Task[R] // guarded ones that wait for their turn
+	counting  *Task[R]   // guarded: from its count on until its run ended
+	store     bool       // its count is to be committed
+	flushes   []*flush   // that wait for what is not in sent
+	behind    []*Task[R]
 
 	// While leaving:
 	revokes   []*revocation

@@ -102,8 +102,8 @@ func (m *Machine[R]) nextGuarded(h *holding[R], now int64) {
 		return
 	}
 	var next *Task[R]
-	h.lane = slices.DeleteFunc(h.lane, func(t *Task[R]) bool { return t.state != lane || t.hold != h })
-	for _, t := range h.lane {
+	h.uncounted = slices.DeleteFunc(h.uncounted, func(t *Task[R]) bool { return t.state != uncounted || t.hold != h })
+	for _, t := range h.uncounted {
 		if next == nil || t.seq < next.seq {
 			next = t
 		}

@@ -143,7 +143,7 @@ func (m *Machine[R]) discard(t *Task[R]) {
 
 // drop takes all tasks of h out of memory that are not handed out, and forgets what was shed.
 func (m *Machine[R]) drop(h *holding[R], now int64) {
-	h.lane, h.behind, h.gates, h.counting, h.store = nil, nil, 0, nil, false
+	h.uncounted, h.behind, h.gates, h.counting, h.store = nil, nil, 0, nil, false
 	var keys []*key[R]
 	m.each(func(t *Task[R]) {
 		if t.hold != h || t.state == handed {
@@ -243,9 +243,9 @@ func (m *Machine[R]) split(h *holding[R], keys keyrange.Set, now int64) *holding
 		s.retriesChanged()
 		m.commitSoon(now)
 	}
-	for _, t := range h.lane {
+	for _, t := range h.uncounted {
 		if t.hold == s {
-			s.lane = append(s.lane, t)
+			s.uncounted = append(s.uncounted, t)
 		}
 	}
 	for _, t := range h.behind {

@@ -212,8 +212,8 @@ func (m *Machine[R]) arm(t *Task[R], now int64) bool {
 		m.delay(t)
 		m.ungateBehind(t, now)
 	case t.guarded && !t.counted:
-		t.state = lane
-		h.lane = append(h.lane, t)
+		t.state = uncounted
+		h.uncounted = append(h.uncounted, t)
 		m.nextGuarded(h, now)
 	case h.gates > 0 && !t.guarded && t.kind == KindHandle: // a dead letter may have guarded ones behind it
 		t.state = behind

@@ -12,15 +12,15 @@ const (
 type state uint8
 
 const (
-	free    state = iota
-	queued        // behind others of its key, or about to be armed
-	ready         // may start
-	delayed       // until nextAt
-	lane          // guarded, until it may be counted
-	storing       // guarded, until its count is durable
-	behind        // until the holding's guarded tasks have run
-	parked        // it stopped the machine
-	handed        // to a worker
+	free      state = iota
+	queued          // behind others of its key, or about to be armed
+	ready           // may start
+	delayed         // until nextAt
+	uncounted       // guarded, until it may be counted
+	storing         // guarded, until its count is durable
+	behind          // until the holding's guarded tasks have run
+	parked          // it stopped the machine
+	handed          // to a worker
 )
 
 // Task is a record in memory. Between Take and Finish or GiveBack the worker may read it without the machine's lock.

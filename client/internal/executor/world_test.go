@@ -510,8 +510,8 @@ func (w *world) String() string {
 		}
 	}
 	w.m.each(func(t *Task[*rec]) {
-		s += fmt.Sprintf("task %v state %d guarded %v gates %v counted %v; its holding: stage %d gates %d counting %v store %v sent %v behind %d lane %d\n", t.Record, t.state, t.guarded, t.gates, t.counted,
-			t.hold.stage, t.hold.gates, t.hold.counting != nil, t.hold.store, t.hold.sent != nil, len(t.hold.behind), len(t.hold.lane))
+		s += fmt.Sprintf("task %v state %d guarded %v gates %v counted %v; its holding: stage %d gates %d counting %v store %v sent %v behind %d uncounted %d\n", t.Record, t.state, t.guarded, t.gates, t.counted,
+			t.hold.stage, t.hold.gates, t.hold.counting != nil, t.hold.store, t.hold.sent != nil, len(t.hold.behind), len(t.hold.uncounted))
 	})
 	for _, k := range slices.Sorted(maps.Keys(w.revokes)) {
 		s += fmt.Sprintf("revoke %d\n", k)

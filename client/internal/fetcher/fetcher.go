@@ -165,7 +165,7 @@ func (f *Fetcher) Stats() Stats {
 	defer f.mu.Unlock()
 	st := Stats{Streams: len(f.streams), Buffered: f.buffered + f.paused}
 	for _, b := range f.brokers {
-		for _, l := range b.lanes {
+		for _, l := range b.conns {
 			if l.busy {
 				st.Requests++
 			}

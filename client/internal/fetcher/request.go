@@ -81,23 +81,23 @@ func (f *Fetcher) request(list []*stream, wait time.Duration) *request {
 	return r
 }
 
-func (f *Fetcher) client(lane int) *kgo.Client {
-	if lane == 1 {
+func (f *Fetcher) client(which int) *kgo.Client {
+	if which == 1 {
 		return f.cfg.Second
 	}
 	return f.cfg.Client
 }
 
 // fetch sends a request and works on its answer.
-func (f *Fetcher) fetch(b *broker, lane int, r *request) {
-	kresp, err := f.client(lane).Broker(int(b.id)).Request(f.ctx, r)
+func (f *Fetcher) fetch(b *broker, which int, r *request) {
+	kresp, err := f.client(which).Broker(int(b.id)).Request(f.ctx, r)
 	var slots []*slot
 	f.mu.Lock()
-	b.lanes[lane].busy = false
+	b.conns[which].busy = false
 	switch {
 	case f.closed:
 	case err != nil:
-		f.stale[lane] = true
+		f.stale[which] = true
 		f.failAll(r, err, true)
 	default:
 		slots = f.answered(r, kresp.(*kmsg.FetchResponse))
@@ -114,7 +114,7 @@ func (f *Fetcher) fetch(b *broker, lane int, r *request) {
 
 // forget lets go of a broker that leads nothing. f.mu is held.
 func (f *Fetcher) forget(b *broker) {
-	if f.brokers[b.id] == b && !b.lanes[0].busy && !b.lanes[1].busy {
+	if f.brokers[b.id] == b && !b.conns[0].busy && !b.conns[1].busy {
 		delete(f.brokers, b.id)
 	}
 }

@@ -9,11 +9,11 @@ import (
 type broker struct {
 	id      int32
 	streams []*stream // in the order in which they are asked for
-	lanes   [2]laneTo // by client
+	conns   [2]connTo // by client
 }
 
-// laneTo is a connection to a broker, which takes one request at a time.
-type laneTo struct {
+// connTo is a connection to a broker, which takes one request at a time.
+type connTo struct {
 	busy bool
 	ends time.Time // when the broker answers at the latest, if nothing comes
 }
@@ -43,7 +43,7 @@ func (f *Fetcher) unsettle(s *stream) {
 	}
 	s.home = nil
 	b.streams = slices.DeleteFunc(b.streams, func(o *stream) bool { return o == s })
-	if len(b.streams) == 0 && !b.lanes[0].busy && !b.lanes[1].busy {
+	if len(b.streams) == 0 && !b.conns[0].busy && !b.conns[1].busy {
 		delete(f.brokers, b.id)
 	}
 }
@@ -63,7 +63,7 @@ func (f *Fetcher) kickAll() {
 
 // kick sends what can be sent to b. f.mu is held.
 func (f *Fetcher) kick(b *broker) {
-	if f.closed || b.lanes[0].busy && (b.lanes[1].busy || f.cfg.Second == nil) || f.buffered >= f.cfg.MaxBuffered {
+	if f.closed || b.conns[0].busy && (b.conns[1].busy || f.cfg.Second == nil) || f.buffered >= f.cfg.MaxBuffered {
 		return
 	}
 	now := time.Now()
@@ -71,14 +71,14 @@ func (f *Fetcher) kick(b *broker) {
 	if len(list) == 0 {
 		return
 	}
-	lane, wait := 0, f.cfg.MaxWait
-	if first, second := &b.lanes[0], &b.lanes[1]; first.busy {
+	which, wait := 0, f.cfg.MaxWait
+	if first, second := &b.conns[0], &b.conns[1]; first.busy {
 		rest := first.ends.Sub(now)
 		if -grace <= rest && rest <= grace {
 			f.armAt(first.ends.Add(grace + time.Millisecond)) // if its answer is late
 			return
 		}
-		lane, wait = 1, min(wait, shortWait)
+		which, wait = 1, min(wait, shortWait)
 		if rest > 0 {
 			wait = min(wait, max(rest-grace, time.Millisecond)) // to be back when it ends
 		}
@@ -86,11 +86,11 @@ func (f *Fetcher) kick(b *broker) {
 		wait = min(wait, shortWait) // so that those of the second come along the next time
 	}
 	r := f.request(list, wait)
-	b.lanes[lane] = laneTo{busy: true, ends: now.Add(wait)}
+	b.conns[which] = connTo{busy: true, ends: now.Add(wait)}
 	// Who was asked for comes last the next time, and of those together the first: a response may be too small for all.
 	b.streams = slices.DeleteFunc(b.streams, func(s *stream) bool { return s.round == f.round })
 	b.streams = append(append(b.streams, list[1:]...), list[0])
-	f.work.Go(func() { f.fetch(b, lane, r) })
+	f.work.Go(func() { f.fetch(b, which, r) })
 }
 
 // pick returns the streams that may be in a request to b now; left says that others may come while it is under way. A
