@@ -63,6 +63,13 @@ type Handler interface {
 	Reset(partition int32)
 }
 
+// HandoutHandler is a Handler that also holds what cooperative fetches hand out. What Reset says holds for this, too.
+type HandoutHandler interface {
+	Handler
+	// ApplyHandouts gets records of one partition of the topic in the order of the log, never none, each with its Position. The slice is used again after it returns.
+	ApplyHandouts(partition int32, records []record.Handout)
+}
+
 // Config adjusts a Log. Zero fields get their defaults.
 type Config struct {
 	Idle   time.Duration // a partition that nobody used for it is not followed any longer; default 10 min

@@ -17,6 +17,29 @@ func (l *Log) Append(ctx context.Context, group string, records []record.Record)
 	if err != nil {
 		return err
 	}
+	return l.write(ctx, group, puts, deletions)
+}
+
+// AppendHandouts writes records of one group in their order, and returns when all in-sync replicas have them. The topic is made when it is missing. After an error some of the records may
+// be written, or be written later.
+func (l *Log) AppendHandouts(ctx context.Context, group string, records []record.Handout) error {
+	entries := make([]Entry, len(records))
+	for i := range records {
+		r := &records[i]
+		if err := r.Check(); err != nil {
+			return fmt.Errorf("icommit: a handout of group %q, topic %s, partition %d: %w", group, r.Topic, r.Partition, err)
+		}
+		if r.Group != group {
+			return fmt.Errorf("icommit: a handout of group %q among those of group %q", r.Group, group)
+		}
+		if entries[i].Key = record.AppendHandoutKey(nil, r); !r.Entry.Delete {
+			entries[i].Value = record.AppendHandoutValue(nil, r)
+		}
+	}
+	return l.write(ctx, group, entries, nil)
+}
+
+func (l *Log) write(ctx context.Context, group string, puts, deletions []Entry) error {
 	var last error
 	for pause := l.cfg.backoff; ; pause = min(2*pause, maxPause) {
 		t, err := l.ensure(ctx)

@@ -15,6 +15,7 @@ type reader struct {
 	buffer   buffer
 	records  record.Decoder
 	batch    []record.Record
+	handouts []record.Handout
 	group    string // of the last record, and
 	home     int32  // the partition that its records belong in
 	of       int32  // so many
@@ -82,22 +83,56 @@ func (r *reader) piece(f *follower, data []byte, from int64) {
 }
 
 func (r *reader) record(f *follower, offset int64, key, value []byte) {
+	if record.IsHandout(key) {
+		r.handout(f, offset, key, value)
+		return
+	}
 	rec, err := r.records.Decode(key, value)
 	if err != nil {
 		f.skipped(offset, err)
 		return
 	}
-	if r.group != rec.Group || r.of != f.topic.Partitions {
-		r.group, r.of = rec.Group, f.topic.Partitions
-		r.home = record.PartitionOf(rec.Group, r.of)
-	}
-	if r.home != f.partition {
+	if !r.isHome(f, rec.Group) {
 		f.skipped(offset, errMisplaced)
 		return
+	}
+	if len(r.handouts) > 0 { // each kind in the order of the log
+		r.flush(f)
 	}
 	if r.batch = append(r.batch, rec); len(r.batch) == handOver {
 		r.flush(f)
 	}
+}
+
+func (r *reader) handout(f *follower, offset int64, key, value []byte) {
+	if _, ok := f.l.handler.(HandoutHandler); !ok {
+		return
+	}
+	h, err := r.records.DecodeHandout(key, value)
+	if err != nil {
+		f.skipped(offset, err)
+		return
+	}
+	if !r.isHome(f, h.Group) {
+		f.skipped(offset, errMisplaced)
+		return
+	}
+	if len(r.batch) > 0 {
+		r.flush(f)
+	}
+	h.Position = offset
+	if r.handouts = append(r.handouts, h); len(r.handouts) == handOver {
+		r.flush(f)
+	}
+}
+
+// isHome reports whether a group's records belong in the partition that is followed.
+func (r *reader) isHome(f *follower, group string) bool {
+	if r.group != group || r.of != f.topic.Partitions {
+		r.group, r.of = group, f.topic.Partitions
+		r.home = record.PartitionOf(group, r.of)
+	}
+	return r.home == f.partition
 }
 
 func (r *reader) flush(f *follower) {
@@ -106,6 +141,12 @@ func (r *reader) flush(f *follower) {
 		f.l.handler.Apply(f.partition, r.batch)
 		clear(r.batch)
 		r.batch = r.batch[:0]
+	}
+	if len(r.handouts) > 0 {
+		f.l.metrics.Applied.Add(int64(len(r.handouts)))
+		f.l.handler.(HandoutHandler).ApplyHandouts(f.partition, r.handouts)
+		clear(r.handouts)
+		r.handouts = r.handouts[:0]
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 // pure are the packages whose code may not touch the world.
-var pure = []string{"keyrange", "tandemmsg", "internal/view", "internal/progress", "internal/split", "internal/region", "internal/icommit/record", "internal/icommit/ledger", "client/internal/assignor",
+var pure = []string{"keyrange", "tandemmsg", "internal/view", "internal/progress", "internal/split", "internal/region", "internal/acquire", "internal/icommit/record", "internal/icommit/ledger", "client/internal/assignor",
 	"client/internal/offsets", "client/internal/done", "client/internal/executor"}
 
 // worldly are the imports that pure packages may not have.

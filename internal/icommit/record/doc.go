@@ -20,6 +20,24 @@
 //	value: version int16 = 0
 //	       topic id 16 bytes
 //
+// A Handout, of a cooperative fetch (package acquire), has a key of version 1. Each has a key of its own.
+//
+//	key:   version int16 = 1
+//	       group name
+//	       topic name
+//	       partition uvarint          0 to 2^31-1
+//	       era uvarint                0 to 2^63-1
+//	       kind uint8                 0 an acquisition, 1 a session
+//	       id uint64
+//	       first uvarint              acquisitions: the first offset, 0 to 2^63-2
+//	       span uvarint               acquisitions: last offset - first offset
+//	value: version int16 = 0
+//	       topic id 16 bytes
+//	       member name                empty in an acquisition: given back
+//	       session timeout uvarint    ms
+//	       attempt uvarint            acquisitions
+//	       over                       acquisitions: their number as a uvarint, and of each a member's name and a position as a uvarint
+//
 // There is one encoding of each record and nothing may follow it: everything else is damaged. With a group and a topic of 15
 // letters each a record is about 70 bytes.
 //

@@ -1,0 +1,260 @@
+package handout
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/tandem-kafka/tandem/internal/acquire"
+)
+
+// step lets time pass and something happen.
+func (w *world) step() {
+	w.now += w.rng.Int64N(40)
+	w.arrive()
+	m := w.members[w.rng.IntN(members)]
+	g := w.gateways[w.rng.IntN(gateways)]
+	switch n := w.rng.IntN(100); {
+	case n < 40:
+		w.fetch(m)
+	case n < 60:
+		w.work(m)
+	case n < 78:
+		w.catchUp(g, w.rng.Int64N(w.next+1))
+	case n < 86:
+		w.collect(g)
+	case n < 89:
+		m.frozen = w.now + w.rng.Int64N(2*timeout)
+	case n < 91:
+		w.compact()
+	case n < 93:
+		w.crash(w.rng.IntN(gateways))
+	case n < 95: // its gateway changes; so it is when that crashed
+		m.gateway = w.rng.IntN(gateways)
+	case n < 97:
+		w.rebalance(m)
+	case n < 98:
+		w.leave(m)
+	case n < 99 && w.chance(20):
+		w.reset()
+	}
+}
+
+// arrive writes appends that were late.
+func (w *world) arrive() {
+	for i := 0; i < len(w.late); {
+		if l := w.late[i]; l.at <= w.now {
+			w.late = slices.Delete(w.late, i, i+1)
+			w.append(l.entries, true)
+			continue
+		}
+		i++
+	}
+}
+
+// contact says that a member is there.
+func (w *world) contact(m *member) bool {
+	if m.frozen > w.now {
+		return false
+	}
+	if w.now-m.contact > timeout {
+		m.late = true
+	}
+	if len(m.hand) == 0 {
+		m.late = false
+	}
+	m.contact = w.now
+	return true
+}
+
+func (m *member) has() (has []acquire.Range) {
+	for _, o := range slices.Sorted(maps.Keys(m.hand)) {
+		has = append(has, acquire.Range{First: o, Last: o})
+	}
+	return has
+}
+
+// fetch asks for records.
+func (w *world) fetch(m *member) {
+	g := w.gateways[m.gateway]
+	for _, of := range g.waiting { // one fetch at a time
+		if of.m == m {
+			return
+		}
+	}
+	if !w.contact(m) {
+		return
+	}
+	m.fetch++
+	g.fresh = false
+	if g.state.Doubtful() || g.state.Has(m.name, m.has()) {
+		w.refresh(g)
+		g.state.Has(m.name, m.has())
+	}
+	w.plan(g, m)
+	if at, ok := g.announced[m.name]; !ok || g.state.Renewal(m.name, timeout, at, w.now) {
+		w.ids++
+		g.own[w.ids], g.announced[m.name] = true, w.now
+		w.append([]acquire.Entry{g.state.Session(w.ids, m.name, timeout)}, true)
+	}
+	if w.chance(70) {
+		w.catchUp(g, w.next)
+	}
+	if w.chance(50) { // its answers are complete
+		maps.DeleteFunc(g.waiting, func(_ uint64, of asked) bool { return of.m == m })
+	}
+}
+
+// plan has a gateway acquire what a member asks for.
+func (w *world) plan(g *gateway, m *member) {
+	var entries []acquire.Entry
+	appetite := int64(w.rng.IntN(6))
+	for from := int64(0); appetite > 0; {
+		f, ok := g.state.Next(from, w.now)
+		if !ok || f.First >= records {
+			break
+		}
+		if f.Again && !g.fresh {
+			w.refresh(g)
+			g.state.Has(m.name, m.has())
+			from, entries = 0, nil
+			continue
+		}
+		r := acquire.Range{First: f.First, Last: min(f.Last, f.First+appetite-1, records-1)}
+		w.ids++
+		entries = append(entries, f.Acquire(g.state, w.ids, r, m.name, timeout))
+		appetite -= r.Last - r.First + 1
+		from = r.Last + 1
+	}
+	for _, e := range entries {
+		g.own[e.ID], g.waiting[e.ID] = true, asked{m, m.fetch, g.read}
+	}
+	if w.chance(20) { // the gateway gives up waiting
+		clear(g.waiting)
+	}
+	w.append(entries, false)
+}
+
+// work commits some of what a member has.
+func (w *world) work(m *member) {
+	if m.frozen > w.now {
+		return
+	}
+	var done []acquire.Range
+	for _, o := range slices.Sorted(maps.Keys(m.hand)) {
+		if w.chance(60) {
+			done = append(done, acquire.Range{First: o, Last: o})
+			delete(m.hand, o)
+		}
+	}
+	g := w.gateways[m.gateway]
+	if w.chance(20) {
+		g = w.gateways[w.rng.IntN(gateways)]
+	}
+	for _, r := range done {
+		w.commit(r, !m.late && w.now-m.contact <= timeout)
+		if g.state.Era() == w.era && !g.state.Doubtful() {
+			g.state.Done(r, w.now)
+		}
+	}
+}
+
+// collect deletes what nobody needs.
+func (w *world) collect(g *gateway) {
+	w.catchUp(g, w.next)
+	w.append(g.state.Garbage(w.now, func(id uint64) bool { return g.own[id] }), w.chance(80))
+}
+
+// rebalance has a member die, and the gateways hear of it.
+func (w *world) rebalance(m *member) {
+	i := slices.Index(w.members[:], m)
+	w.join(i)
+	for _, g := range w.gateways {
+		if w.chance(50) {
+			g.state.Members(func(name string) bool {
+				return slices.ContainsFunc(w.members[:], func(m *member) bool { return m.name == name })
+			})
+		}
+	}
+}
+
+// leave has a member give back what it has, and go.
+func (w *world) leave(m *member) {
+	if !w.contact(m) {
+		return
+	}
+	g := w.gateways[m.gateway]
+	w.refresh(g)
+	entries := g.state.GiveBack(m.name, func() uint64 { w.ids++; return w.ids })
+	for _, e := range entries {
+		g.own[e.ID] = true
+	}
+	w.append(entries, false)
+	w.join(slices.Index(w.members[:], m))
+}
+
+// reset sets the group back, or ahead, when it has no members.
+func (w *world) reset() {
+	w.era++
+	w.start = w.rng.Int64N(records)
+	for o := range w.done {
+		w.done[o], w.doneAt[o], w.given[o] = int64(o) < w.start, 0, 0
+	}
+	w.oracle.Begin(w.era)
+	w.oracle.Stable(w.start, w.now)
+	w.late = nil
+	for i := range w.members {
+		w.join(i)
+	}
+	for i, g := range w.gateways {
+		if w.chance(50) {
+			w.crash(i)
+			continue
+		}
+		w.refresh(g) // the first contact in a generation reads the rows
+		clear(g.waiting)
+	}
+}
+
+// finish has calm times in which all that is left is done.
+func (w *world) finish() {
+	for range 400 {
+		w.now += timeout / 3
+		w.arrive()
+		for _, g := range w.gateways {
+			clear(g.waiting)
+		}
+		left := false
+		for _, m := range w.members {
+			m.frozen = 0
+			w.fetch(m)
+			w.work(m)
+			w.work(m)
+		}
+		for _, g := range w.gateways {
+			w.catchUp(g, w.next)
+			w.collect(g)
+		}
+		for o := range w.done {
+			left = left || !w.done[o]
+		}
+		if !left {
+			return
+		}
+		if w.failure != "" {
+			return
+		}
+	}
+	w.failf("not done in the end: %v", w.done)
+}
+
+// play plays a history and returns what the judge found.
+func play(seed uint64) *world {
+	w := newWorld(seed)
+	for range steps {
+		if w.step(); w.failure != "" {
+			return w
+		}
+	}
+	w.finish()
+	return w
+}
