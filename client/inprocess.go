@@ -30,7 +30,7 @@ func (c *config) carry(ctx context.Context) (*gateway.Gateway, []kgo.Opt, error)
 		up.SASL = list[0]
 	}
 	gw, err := gateway.StartInProcess(ctx, gateway.Config{
-		Upstream: up, NoViews: true, IndividualCommits: true, KeyRangeFetch: true,
+		Upstream: up, NoViews: true, IndividualCommits: true, KeyRangeFetch: true, CooperativeFetch: true,
 		Limits: gateway.Limits{CacheBytes: c.inProcess.cacheBytes}, Log: c.log.With("part", "gateway"),
 	})
 	if err != nil {

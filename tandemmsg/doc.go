@@ -1,5 +1,5 @@
 // Package tandemmsg reads and writes Tandem's additions to the Kafka protocol on the messages of franz-go's kmsg: key
-// ranges, individual commits, and the features that say who understands them. docs/protocol.md describes them to the byte.
+// ranges, individual commits, cooperative fetch, and the features that say who understands them. docs/protocol.md describes them to the byte.
 //
 // The additions are KIP-482 tagged fields, which kmsg keeps in the UnknownTags of each struct. Only flexible versions carry
 // tags: Fetch v12+, OffsetCommit v8+, TxnOffsetCommit v3+, OffsetFetch v6+, ApiVersions v3+ (kmsg.Request's IsFlexible tells).
@@ -12,7 +12,12 @@
 //	ScannedOffset          10003  Fetch response partitions
 //	KeyAxisBase            10004  wherever KeyRanges or CommittedRangeOffsets may be
 //
-// 10010 to 10013 (GroupId, GenerationId, MemberId and SessionTimeout of a Fetch) are reserved.
+//	GroupId                10010  Fetch request: a cooperative fetch, see Cooperative
+//	GenerationId           10011  Fetch request
+//	MemberId               10012  Fetch request
+//	SessionTimeout         10013  Fetch request
+//	MaxRecords             10014  Fetch request
+//	AcquiredRanges         10015  Fetch request and response partitions
 //
 // A tag that is absent and one with an empty array or a base of 0 mean the same, as everywhere in Kafka, whose own encoders leave out a tagged
 // field that has its default value. Setters therefore remove the tag when they are given nothing.
@@ -28,6 +33,12 @@ const (
 	TagCommittedRangeOffsets uint32 = 10002
 	TagScannedOffset         uint32 = 10003
 	TagKeyAxisBase           uint32 = 10004
+	TagGroupID               uint32 = 10010
+	TagGenerationID          uint32 = 10011
+	TagMemberID              uint32 = 10012
+	TagSessionTimeout        uint32 = 10013
+	TagMaxRecords            uint32 = 10014
+	TagAcquiredRanges        uint32 = 10015
 )
 
 // The limits.
@@ -35,6 +46,7 @@ const (
 	MaxKeyRanges    = 1024      // in one list of key ranges
 	MaxOffsetRanges = 60_000    // in one OffsetCommit or TxnOffsetCommit request, all partitions together
 	MaxFacts        = 200_000   // in one such request: key ranges x offset ranges of each partition, none of either counting as one
+	MaxAcquired     = 60_000    // acquired ranges in one list
 	MaxOffset       = 1<<63 - 2 // the last offset of an offset range, so that the offset after it is one too
 )
 

@@ -199,19 +199,62 @@ var workedExamples = []example{
 		},
 	},
 	{
+		"The tagged fields of a cooperative Fetch request (v12 to v18): a member that can work on 40 records",
+		12, 18,
+		[]line{
+			{"05", "5 tagged fields"},
+			{"9a4e 08", "tag 10010 GroupId, 8 bytes"},
+			{"08 776f726b657273", "workers"},
+			{"9b4e 04", "tag 10011 GenerationId, 4 bytes"},
+			{"00000007", "generation 7"},
+			{"9c4e 04", "tag 10012 MemberId, 4 bytes"},
+			{"04 6d2d31", "m-1"},
+			{"9d4e 04", "tag 10013 SessionTimeout, 4 bytes"},
+			{"0000afc8", "45000 ms"},
+			{"9e4e 04", "tag 10014 MaxRecords, 4 bytes"},
+			{"00000028", "40"},
+		},
+		func() message {
+			req := kmsg.NewPtrFetchRequest()
+			must(panics{}, WriteCooperative(req, Cooperative{Group: "workers", Generation: 7, Member: "m-1", SessionTimeout: 45000, MaxRecords: 40}))
+			return req
+		},
+	},
+	{
+		"The tagged fields of a partition of that request: of what the member was given it has 45 to 47 still to do; of its answer they would say what it is given",
+		12, 18,
+		[]line{
+			{"01", "1 tagged field"},
+			{"9f4e 15", "tag 10015 AcquiredRanges, 21 bytes"},
+			{"02", "an array of 1"},
+			{"000000000000002d 000000000000002f", "offset range 45-47"},
+			{"00000002", "given out for the 2nd time"},
+		},
+		func() message {
+			topic, p := kmsg.NewFetchRequestTopic(), kmsg.NewFetchRequestTopicPartition()
+			must(panics{}, SetAcquiredRanges(&p, []AcquiredRange{{OffsetRange{45, 47}, 2}}))
+			topic.Partitions = append(topic.Partitions, p)
+			req := kmsg.NewPtrFetchRequest()
+			req.Topics = append(req.Topics, topic)
+			return req
+		},
+	},
+	{
 		"SupportedFeatures of an ApiVersions answer (v3 to v5), here without those of the cluster",
 		3, 5,
 		[]line{
-			{"00 3b", "tag 0 SupportedFeatures, 59 bytes"},
-			{"03", "an array of 2"},
+			{"00 59", "tag 0 SupportedFeatures, 89 bytes"},
+			{"04", "an array of 3"},
 			{"19 74616e64656d2e696e646976696475616c2e636f6d6d6974", "tandem.individual.commit"},
 			{"0001 0001 00", "version 1 to 1, no tagged fields"},
 			{"17 74616e64656d2e6b65792e72616e67652e6665746368", "tandem.key.range.fetch"},
 			{"0001 0001 00", "version 1 to 1, no tagged fields"},
+			{"19 74616e64656d2e636f6f70657261746976652e6665746368", "tandem.cooperative.fetch"},
+			{"0001 0001 00", "version 1 to 1, no tagged fields"},
 		},
 		func() message {
 			resp := kmsg.NewPtrApiVersionsResponse()
-			SetFeatures(resp, Features{IndividualCommit: true, KeyRangeFetch: true})
+			SetFeatures(resp, Features{IndividualCommit: true, KeyRangeFetch: true, CooperativeFetch: true})
 			return resp
 		},
 	},
@@ -348,7 +391,10 @@ func TestTheDocumentNamesTagsAndLimits(t *testing.T) {
 		fmt.Sprintf("| **CommittedRangeOffsets** | %d |", TagCommittedRangeOffsets), fmt.Sprintf("| **ScannedOffset** | %d |", TagScannedOffset),
 		fmt.Sprintf("| **KeyAxisBase** | %d |", TagKeyAxisBase), fmt.Sprintf("at most %d in a request", MaxFacts),
 		fmt.Sprintf("at most %d key ranges", MaxKeyRanges), fmt.Sprintf("at most %d offset ranges", MaxOffsetRanges),
-		FeatureIndividualCommit, FeatureKeyRangeFetch,
+		FeatureIndividualCommit, FeatureKeyRangeFetch, FeatureCooperativeFetch,
+		fmt.Sprintf("| **GroupId** | %d |", TagGroupID), fmt.Sprintf("| **GenerationId** | %d |", TagGenerationID), fmt.Sprintf("| **MemberId** | %d |", TagMemberID),
+		fmt.Sprintf("| **SessionTimeout** | %d |", TagSessionTimeout), fmt.Sprintf("| **MaxRecords** | %d |", TagMaxRecords), fmt.Sprintf("| **AcquiredRanges** | %d |", TagAcquiredRanges),
+		fmt.Sprintf("at most %d acquired ranges", MaxAcquired), fmt.Sprintf("0 to %d ms", MaxSessionTimeout),
 	} {
 		if !bytes.Contains(raw, []byte(want)) {
 			t.Errorf("docs/protocol.md does not say %q", want)

@@ -30,6 +30,11 @@ type OffsetFetchPartition interface {
 	*kmsg.OffsetFetchResponseTopicPartition | *kmsg.OffsetFetchResponseGroupTopicPartition
 }
 
+// HasAcquiredRanges are the structs that may carry AcquiredRanges.
+type HasAcquiredRanges interface {
+	*kmsg.FetchRequestTopicPartition | *kmsg.FetchResponseTopicPartition
+}
+
 func tagsOf(of any) *kmsg.Tags {
 	switch v := of.(type) {
 	case *kmsg.FetchRequest:

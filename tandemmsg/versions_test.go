@@ -224,7 +224,7 @@ func TestOffsetFetchResponsesCarryCommittedRangeOffsetsAndBases(t *testing.T) {
 
 func TestApiVersionsResponsesCarryFeatures(t *testing.T) {
 	everyVersion(t, kmsg.NewPtrApiVersionsResponse(), 3, func(t *rapid.T, version int16, travels bool) {
-		want := Features{rapid.Bool().Draw(t, "commits"), rapid.Bool().Draw(t, "key ranges")}
+		want := Features{rapid.Bool().Draw(t, "commits"), rapid.Bool().Draw(t, "key ranges"), rapid.Bool().Draw(t, "cooperative")}
 		resp, got := kmsg.NewPtrApiVersionsResponse(), kmsg.NewPtrApiVersionsResponse()
 		resp.Version, got.Version = version, version
 		SetFeatures(resp, want)

@@ -138,7 +138,7 @@ func gatewayConfig(c config.Config, up upstream.Config, log *slog.Logger) (gatew
 	}
 	topics := make(map[string]gateway.TopicConfig, len(c.Topics))
 	for name, t := range c.Topics {
-		topics[name] = gateway.TopicConfig{KeyRangeFetch: t.KeyRangeFetch, HashingLoad: gateway.HashingLoad(t.HashingLoad)}
+		topics[name] = gateway.TopicConfig{KeyRangeFetch: t.KeyRangeFetch, CooperativeFetch: t.CooperativeFetch, HashingLoad: gateway.HashingLoad(t.HashingLoad)}
 	}
 	return gateway.Config{
 		Upstream:          up,
@@ -151,6 +151,7 @@ func gatewayConfig(c config.Config, up upstream.Config, log *slog.Logger) (gatew
 		Compression:       codec,
 		IndividualCommits: c.IndividualCommits,
 		KeyRangeFetch:     c.KeyRangeFetch,
+		CooperativeFetch:  c.CooperativeFetch,
 		Topics:            topics,
 		Limits: gateway.Limits{
 			FrameBytes:       c.Limits.MaxRequestBytes,

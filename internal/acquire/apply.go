@@ -8,6 +8,11 @@ import (
 
 // Apply takes in an entry of the log, at its position. It reports whether it is an acquisition that wins.
 func (s *State) Apply(position int64, e Entry, now int64) (won bool) {
+	if e.Era < s.era && len(s.entries) == 0 && !e.Delete { // the committed offsets that the era belonged to may be gone
+		stale := s.stale
+		s.begin(e.Era)
+		s.stale = stale
+	}
 	if e.Era < s.era {
 		if !e.Delete {
 			s.outlived(e)

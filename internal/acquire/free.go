@@ -125,9 +125,9 @@ func (s *State) Holds(member string) (ranges []Range) {
 	return ranges
 }
 
-// Has says what a member has, sorted and disjoint, as it says itself: what else it is said to hold it does not work on, so that it can be given out. It reports
+// Has says that a member is there, and what it has, sorted and disjoint, as it says itself: what else it is said to hold it does not work on, so that it can be given out. It reports
 // whether there is any.
-func (s *State) Has(member string, has []Range) (lost bool) {
+func (s *State) Has(member string, has []Range, now int64) (lost bool) {
 	s.mend()
 	var all set
 	for _, r := range has {
@@ -138,6 +138,7 @@ func (s *State) Has(member string, has []Range) (lost bool) {
 		if p.of.Member != member {
 			continue
 		}
+		p.of.seen = max(p.of.seen, now)
 		var out []Range
 		all.outside(p.Range, func(r Range) { s.undone(r, func(r Range) { out = append(out, r) }) })
 		if len(out) == 0 {

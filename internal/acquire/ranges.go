@@ -29,15 +29,6 @@ func (s *set) add(r Range) {
 	*s = slices.Replace(*s, i, j, r)
 }
 
-// cut removes what lies below an offset.
-func (s *set) cut(below int64) {
-	i := s.search(below)
-	*s = slices.Delete(*s, 0, i)
-	if len(*s) > 0 && (*s)[0].First < below {
-		(*s)[0].First = below
-	}
-}
-
 // outside calls f for the parts of r that are not in s, in order.
 func (s set) outside(r Range, f func(Range)) {
 	for i := s.search(r.First); i < len(s) && s[i].First <= r.Last; i++ {

@@ -1,6 +1,9 @@
 package acquire
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // State is what the log says of one group, topic partition and era. It is not safe for concurrent use.
 type State struct {
@@ -86,6 +89,20 @@ func (s *State) Begin(era int64) {
 	if era > s.era {
 		s.begin(era)
 	}
+}
+
+// Restart tells of the era, too, also of one that is below that of the entries: then the committed offsets that they belonged to are gone, and the deletions that it returns are to be appended.
+func (s *State) Restart(era int64) (deletions []Entry) {
+	if era < s.era {
+		for _, e := range slices.SortedFunc(maps.Values(s.entries), byPosition) {
+			deletions = append(deletions, deletion(e.Entry))
+		}
+		stale := s.stale
+		*s = *New(era)
+		s.stale = stale
+	}
+	s.Begin(era)
+	return deletions
 }
 
 // Doubtful reports whether more may be done than the state knows: then what was given out before must not be given out again until somebody has read what is done, and

@@ -28,6 +28,8 @@ type Config struct {
 	IndividualCommits bool `yaml:"individual.commit.enable"`
 	// Let consumers fetch key ranges of partitions. Holds for topics that say nothing else below `topics`.
 	KeyRangeFetch bool `yaml:"key.range.fetch.enable"`
+	// Let the members of a group fetch cooperatively, each whatever is next. Holds for topics that say nothing else below `topics`.
+	CooperativeFetch bool `yaml:"cooperative.fetch.enable"`
 	// Settings of single topics, by the topic's name.
 	Topics map[string]Topic `yaml:"topics"`
 	// Bounds on what clients can make the gateway do.
@@ -123,6 +125,8 @@ type View struct {
 type Topic struct {
 	// Let consumers fetch key ranges of this topic's partitions. Default: the file's `key.range.fetch.enable`.
 	KeyRangeFetch *bool `yaml:"key.range.fetch.enable"`
+	// Let the members of a group fetch this topic cooperatively. Default: the file's `cooperative.fetch.enable`.
+	CooperativeFetch *bool `yaml:"cooperative.fetch.enable"`
 	// What stays in memory of records that were searched for a key range: `message`, the whole records, or `key`, only their offsets and key positions; values are then read again when they are asked for. Default: `message`.
 	HashingLoad string `yaml:"key.range.hashing.load"`
 }
@@ -132,6 +136,9 @@ func (t Topic) String() string {
 	var parts []string
 	if t.KeyRangeFetch != nil {
 		parts = append(parts, fmt.Sprintf("key.range.fetch.enable: %t", *t.KeyRangeFetch))
+	}
+	if t.CooperativeFetch != nil {
+		parts = append(parts, fmt.Sprintf("cooperative.fetch.enable: %t", *t.CooperativeFetch))
 	}
 	if t.HashingLoad != "" {
 		parts = append(parts, "key.range.hashing.load: "+t.HashingLoad)
@@ -179,6 +186,7 @@ func Default() Config {
 		Views:             Views{AutoCreate: true, AutoCreateMax: 1024, Compression: "none"},
 		IndividualCommits: true,
 		KeyRangeFetch:     true,
+		CooperativeFetch:  true,
 		Limits: Limits{
 			MaxRequestBytes:      104_857_600,
 			MaxIdleMs:            600_000,

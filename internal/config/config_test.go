@@ -37,7 +37,7 @@ admin: 127.0.0.1:9180
 tls: {cert: c.pem, key: k.pem, client-ca: ca.pem}
 individual.commit.enable: false
 topics:
-  orders: {key.range.fetch.enable: false, key.range.hashing.load: key}
+  orders: {key.range.fetch.enable: false, cooperative.fetch.enable: false, key.range.hashing.load: key}
   "123": {}
   orders.eu:
 views: {auto-create: false, orders-wide: {source: orders, partitions: 16}, auto: {source: a, partitions: 2}}
@@ -63,7 +63,7 @@ log: {level: debug, format: json}
 	want.Views.Named = map[string]View{"orders-wide": {"orders", 16}, "auto": {"a", 2}}
 	off := false
 	want.IndividualCommits = false
-	want.Topics = map[string]Topic{"orders": {&off, "key"}, "123": {}, "orders.eu": {}}
+	want.Topics = map[string]Topic{"orders": {&off, &off, "key"}, "123": {}, "orders.eu": {}}
 	want.Limits.IndividualRanges = 5000
 	want.Limits.KeyRangeHashingBytes, want.Limits.MaxIdleMs, want.Limits.DrainTimeout = 1<<30, 1000, 90*time.Second
 	want.Log = Log{"debug", "json"}
@@ -110,7 +110,7 @@ func TestParseErrors(t *testing.T) {
 		{"individual.commits.enable: true", `did you mean "individual.commit.enable"?`},
 		{"key.range.hashing.load: key", `did you mean "topics.NAME.key.range.hashing.load"?`},
 		{"topics: {o: {key.range.hashing: key}}", `line 1: unknown setting "topics.o.key.range.hashing"; did you mean "topics.o.key.range.hashing.load"?`},
-		{"topics: {o: {retention.ms: 1}}", "there are key.range.fetch.enable, key.range.hashing.load"},
+		{"topics: {o: {retention.ms: 1}}", "there are cooperative.fetch.enable, key.range.fetch.enable, key.range.hashing.load"},
 		{"topics: {o: {individual.commit.enable: true}}", `unknown setting "topics.o.individual.commit.enable"; did you mean "individual.commit.enable"?`},
 		{"topics.o: {}", `unknown setting "topics.o"; write "o" in the section "topics"`},
 		{"log.level: warn", `line 1: unknown setting "log.level"; write "level" in the section "log"`},
@@ -266,7 +266,7 @@ func TestRedacted(t *testing.T) {
 		t.Errorf("the password shows: %s", shown)
 	}
 	on := true
-	c.Topics = map[string]Topic{"orders": {&on, "key"}}
+	c.Topics = map[string]Topic{"orders": {&on, nil, "key"}}
 	if got := fmt.Sprintf("%+v", c.Redacted()); !strings.Contains(got, "orders:{key.range.fetch.enable: true, key.range.hashing.load: key}") {
 		t.Errorf("the settings of a topic do not show: %s", got)
 	}

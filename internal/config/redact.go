@@ -35,6 +35,7 @@ func (c Config) Redacted() Config {
 		Views:             Views{AutoCreate: c.Views.AutoCreate, AutoCreateMax: c.Views.AutoCreateMax, Compression: c.Views.Compression, Named: maps.Clone(c.Views.Named)},
 		IndividualCommits: c.IndividualCommits,
 		KeyRangeFetch:     c.KeyRangeFetch,
+		CooperativeFetch:  c.CooperativeFetch,
 		Topics:            redactedTopics(c.Topics),
 		Limits: Limits{
 			MaxRequestBytes:      c.Limits.MaxRequestBytes,
@@ -56,7 +57,7 @@ func redactedTopics(topics map[string]Topic) map[string]Topic {
 	}
 	shown := make(map[string]Topic, len(topics))
 	for name, t := range topics {
-		shown[name] = Topic{KeyRangeFetch: t.KeyRangeFetch, HashingLoad: t.HashingLoad}
+		shown[name] = Topic{KeyRangeFetch: t.KeyRangeFetch, CooperativeFetch: t.CooperativeFetch, HashingLoad: t.HashingLoad}
 	}
 	return shown
 }

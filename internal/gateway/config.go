@@ -38,6 +38,8 @@ type Config struct {
 	IndividualCommits bool
 	// KeyRangeFetch lets consumers fetch key ranges of topics that Topics says nothing else of: key.range.fetch.enable.
 	KeyRangeFetch bool
+	// CooperativeFetch lets the members of a group fetch topics cooperatively that Topics says nothing else of: cooperative.fetch.enable. It needs IndividualCommits.
+	CooperativeFetch bool
 	// Topics are the topics with settings of their own.
 	Topics map[string]TopicConfig
 	// Limits; zero values get their defaults.
@@ -54,8 +56,10 @@ type ViewConfig struct {
 // TopicConfig is what holds for one topic that stores records. Views have no
 // such settings.
 type TopicConfig struct {
-	KeyRangeFetch *bool       // key.range.fetch.enable; nil: Config.KeyRangeFetch
-	HashingLoad   HashingLoad // key.range.hashing.load; empty: LoadMessage
+	KeyRangeFetch *bool // key.range.fetch.enable; nil: Config.KeyRangeFetch
+	// CooperativeFetch is cooperative.fetch.enable; nil: Config.CooperativeFetch.
+	CooperativeFetch *bool
+	HashingLoad      HashingLoad // key.range.hashing.load; empty: LoadMessage
 }
 
 // HashingLoad is what stays in memory of records that were searched for a key
@@ -76,6 +80,14 @@ func (c *Config) keyRangeFetch(topic string) bool {
 	return c.KeyRangeFetch
 }
 
+// cooperativeFetch reports whether a topic may be fetched cooperatively.
+func (c *Config) cooperativeFetch(topic string) bool {
+	if t := c.Topics[topic]; t.CooperativeFetch != nil {
+		return *t.CooperativeFetch
+	}
+	return c.CooperativeFetch
+}
+
 // hashingLoad is what to keep of a topic's records.
 func (c *Config) hashingLoad(topic string) HashingLoad {
 	if t := c.Topics[topic]; t.HashingLoad != "" {
@@ -84,13 +96,15 @@ func (c *Config) hashingLoad(topic string) HashingLoad {
 	return LoadMessage
 }
 
-// features are what ApiVersions says of this gateway. Fetching key ranges is on
-// where any topic may allow it.
+// features are what ApiVersions says of this gateway. Fetching key ranges, or
+// cooperatively, is on where any topic may allow it.
 func (c *Config) features() tandemmsg.Features {
-	f := tandemmsg.Features{IndividualCommit: c.IndividualCommits, KeyRangeFetch: c.KeyRangeFetch}
+	f := tandemmsg.Features{IndividualCommit: c.IndividualCommits, KeyRangeFetch: c.KeyRangeFetch, CooperativeFetch: c.CooperativeFetch}
 	for _, t := range c.Topics {
 		f.KeyRangeFetch = f.KeyRangeFetch || t.KeyRangeFetch != nil && *t.KeyRangeFetch
+		f.CooperativeFetch = f.CooperativeFetch || t.CooperativeFetch != nil && *t.CooperativeFetch
 	}
+	f.CooperativeFetch = f.CooperativeFetch && c.IndividualCommits
 	return f
 }
 

@@ -65,6 +65,7 @@ type conn struct {
 	software    string // from ApiVersions, e.g. apache-kafka-java
 	peer        string // the client's IP address
 	auth        authCache
+	members     map[memberKey]time.Time  // checked, see coop_member.go
 	slices      map[sliceKey]*sliceState // what this client commits, see groups.go
 	held        int64                    // of gw.requestMemory
 	upBy        writeDeadline

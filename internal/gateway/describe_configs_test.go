@@ -71,8 +71,8 @@ func own(t *testing.T, resp *kmsg.DescribeConfigsResponse) string {
 func settingsWorld(t *testing.T) *world {
 	on, off := true, false
 	w := newWorld(t, func(c *Config) {
-		c.IndividualCommits, c.KeyRangeFetch = true, false
-		c.Topics = map[string]TopicConfig{"orders": {KeyRangeFetch: &on, HashingLoad: LoadKey}, "payments": {KeyRangeFetch: &off}}
+		c.IndividualCommits, c.KeyRangeFetch, c.CooperativeFetch = true, false, true
+		c.Topics = map[string]TopicConfig{"orders": {KeyRangeFetch: &on, HashingLoad: LoadKey}, "payments": {KeyRangeFetch: &off, CooperativeFetch: &off}}
 	})
 	for _, topic := range []string{"orders", "payments", "plain"} {
 		w.topic(topic, 1)
@@ -92,16 +92,16 @@ func TestDescribeConfigsShowsTheGatewaysSettings(t *testing.T) {
 		want string
 	}{
 		{topicResource, "orders", "key.range.fetch.enable=true BOOLEAN DYNAMIC_TOPIC_CONFIG < false STATIC_BROKER_CONFIG < true DEFAULT_CONFIG; " +
-			"key.range.hashing.load=key STRING DYNAMIC_TOPIC_CONFIG < message DEFAULT_CONFIG"},
+			"key.range.hashing.load=key STRING DYNAMIC_TOPIC_CONFIG < message DEFAULT_CONFIG; cooperative.fetch.enable=true BOOLEAN DEFAULT_CONFIG"},
 		{topicResource, "payments", "key.range.fetch.enable=false BOOLEAN DYNAMIC_TOPIC_CONFIG < false STATIC_BROKER_CONFIG < true DEFAULT_CONFIG; " +
-			"key.range.hashing.load=message STRING DEFAULT_CONFIG"},
+			"key.range.hashing.load=message STRING DEFAULT_CONFIG; cooperative.fetch.enable=false BOOLEAN DYNAMIC_TOPIC_CONFIG < true DEFAULT_CONFIG"},
 		{topicResource, "plain", "key.range.fetch.enable=false BOOLEAN STATIC_BROKER_CONFIG < true DEFAULT_CONFIG; " +
-			"key.range.hashing.load=message STRING DEFAULT_CONFIG"},
+			"key.range.hashing.load=message STRING DEFAULT_CONFIG; cooperative.fetch.enable=true BOOLEAN DEFAULT_CONFIG"},
 		{topicResource, "wide", ""},    // a view
 		{topicResource, "nothing", ""}, // an error
 		{brokerResource, "0", "individual.commit.enable=true BOOLEAN DEFAULT_CONFIG; " +
 			"key.range.fetch.enable=false BOOLEAN STATIC_BROKER_CONFIG < true DEFAULT_CONFIG; " +
-			"max.bytes.key.range.hashing=134217728 LONG DEFAULT_CONFIG"},
+			"max.bytes.key.range.hashing=134217728 LONG DEFAULT_CONFIG; cooperative.fetch.enable=true BOOLEAN DEFAULT_CONFIG"},
 		{brokerResource, "", ""},  // what was set for all brokers
 		{brokerResource, "1", ""}, // not this one: an error
 		{kmsg.ConfigResourceTypeGroupConfig, "g", ""},
@@ -256,6 +256,11 @@ func TestFeaturesSayWhatIsOn(t *testing.T) {
 		{"key ranges of a topic", func(c *Config) {
 			c.Topics = map[string]TopicConfig{"a": {KeyRangeFetch: &off}, "b": {KeyRangeFetch: &on}}
 		}, tandemmsg.Features{KeyRangeFetch: true}},
+		{"cooperation", func(c *Config) { c.IndividualCommits, c.CooperativeFetch = true, true }, tandemmsg.Features{IndividualCommit: true, CooperativeFetch: true}},
+		{"cooperation on a topic", func(c *Config) {
+			c.IndividualCommits, c.Topics = true, map[string]TopicConfig{"b": {CooperativeFetch: &on}}
+		}, tandemmsg.Features{IndividualCommit: true, CooperativeFetch: true}},
+		{"cooperation without individual commits", func(c *Config) { c.CooperativeFetch = true }, tandemmsg.Features{}},
 		{"key ranges of no topic", func(c *Config) { c.Topics = map[string]TopicConfig{"a": {KeyRangeFetch: &off}, "b": {}} }, tandemmsg.Features{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

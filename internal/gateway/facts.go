@@ -149,12 +149,14 @@ func (f *facts) Apply(partition int32, records []factrecord.Record) {
 			n++
 		}
 		f.ensure(k, partition).replay(records[:n])
+		f.gw.coop.facts(k, records[:n])
 		records = records[n:]
 	}
 }
 
 // Reset implements icommit.Handler.
 func (f *facts) Reset(partition int32) {
+	f.gw.coop.reset(partition)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for k, s := range f.states {

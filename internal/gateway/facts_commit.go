@@ -154,6 +154,9 @@ func (c *conn) storeFacts(ctx context.Context, call *commitCall, plans []*partPl
 	c.gw.facts.store(ctx, call.group, of)
 	for i, x := range of {
 		p := parts[i]
+		if x.err == nil {
+			c.gw.coop.committed(x.key, x.era, x.added, x.stable)
+		}
 		switch {
 		case x.err != nil:
 			// The stable offset may have counted them: they are done. Nobody knows of the others, so the client has to say it again.

@@ -13,7 +13,7 @@ import (
 )
 
 // Fetch, v4 to the highest that kmsg knows, for requests that name a view, or
-// key ranges (see fetch_keys.go); others pass as bytes in all versions.
+// key ranges (see fetch_keys.go), or is cooperative (fetch_coop.go); others pass as bytes in all versions.
 //
 // A request with a view has no fetch session: its answer has session id 0, and
 // one that continues a session gets FETCH_SESSION_ID_NOT_FOUND, upon which
@@ -39,7 +39,7 @@ func fetchOwns(c *conn, req *kmsg.FetchRequest) (bool, error) {
 		refs = append(refs, topicRef{name: req.Topics[i].Topic, id: req.Topics[i].TopicID})
 	}
 	owned, err := c.namesView(refs)
-	return owned || err == nil && namesKeys(req), err
+	return owned || err == nil && (namesKeys(req) || namesGroup(req)), err
 }
 
 // mixedWait is how long each part of a mixed request waits for its turn.
@@ -55,6 +55,9 @@ type fetchPart struct {
 }
 
 func (c *conn) handleFetch(ctx context.Context, req *kmsg.FetchRequest) (kmsg.Response, error) {
+	if namesGroup(req) {
+		return c.handleCooperative(ctx, req)
+	}
 	resp := kmsg.NewPtrFetchResponse()
 	if req.SessionEpoch > 0 {
 		resp.ErrorCode = kerr.FetchSessionIDNotFound.Code

@@ -87,7 +87,7 @@ func (c *conn) planKeys(req *kmsg.FetchRequest, ti int, parts *[]fetchPart, slic
 		}
 		if !looked {
 			looked = true
-			if name, source, partitions, code, err = c.keySource(t); err != nil {
+			if name, source, partitions, code, err = c.keySource(t, c.gw.cfg.keyRangeFetch); err != nil {
 				return nil, err
 			}
 			if code == 0 {
@@ -114,9 +114,9 @@ func (c *conn) planKeys(req *kmsg.FetchRequest, ti int, parts *[]fetchPart, slic
 	return plain, nil
 }
 
-// keySource finds the topic of a fetch with key ranges; code says why it may not
-// be read so.
-func (c *conn) keySource(t *kmsg.FetchRequestTopic) (name string, source slicecache.Source, partitions int32, code int16, err error) {
+// keySource finds the ordinary topic of a fetch that is answered by the gateway;
+// code says why it may not be read so.
+func (c *conn) keySource(t *kmsg.FetchRequestTopic, allowed func(string) bool) (name string, source slicecache.Source, partitions int32, code int16, err error) {
 	name = t.Topic
 	unknown := kerr.UnknownTopicOrPartition.Code
 	if name == "" {
@@ -138,7 +138,7 @@ func (c *conn) keySource(t *kmsg.FetchRequestTopic) (name string, source sliceca
 		return name, source, 0, kerr.LeaderNotAvailable.Code, nil
 	case !found || t.Topic == "" && topic.ID != t.TopicID:
 		return name, source, 0, unknown, nil
-	case !c.gw.cfg.keyRangeFetch(name):
+	case !allowed(name):
 		return name, source, 0, kerr.PolicyViolation.Code, nil
 	}
 	return name, slicecache.Source{Topic: name, TopicID: topic.ID}, topic.Partitions, 0, nil

@@ -32,6 +32,7 @@ type Gateway struct {
 	reader      *upstream.Reader
 	groups      *groups
 	facts       *facts
+	coop        *coop
 	metrics     *metrics
 	isolations  isolations
 	compressors *compressors
@@ -90,6 +91,7 @@ func (g *Gateway) start(ctx context.Context) (err error) {
 	g.cache = slicecache.New(g.reader, slicecache.Config{MaxBytes: g.cfg.Limits.CacheBytes, Logger: g.log})
 	g.metrics.registerCache(g.cache)
 	g.groups = newGroups(g)
+	g.coop = newCoop(g)
 	g.facts = newFacts(g)
 	if g.cfg.IndividualCommits {
 		g.wg.Go(g.sweepFacts)

@@ -17,6 +17,7 @@ import (
 const (
 	configIndividualCommit = "individual.commit.enable"
 	configKeyRangeFetch    = "key.range.fetch.enable"
+	configCooperativeFetch = "cooperative.fetch.enable"
 	configHashingLoad      = "key.range.hashing.load"
 	configHashingBytes     = "max.bytes.key.range.hashing"
 )
@@ -25,8 +26,8 @@ const brokerResource = kmsg.ConfigResourceTypeBroker
 
 // ownConfigNames are the names that are ours, by the type of resource.
 var ownConfigNames = map[kmsg.ConfigResourceType][]string{
-	topicResource:  {configKeyRangeFetch, configHashingLoad},
-	brokerResource: {configIndividualCommit, configKeyRangeFetch, configHashingBytes},
+	topicResource:  {configKeyRangeFetch, configHashingLoad, configCooperativeFetch},
+	brokerResource: {configIndividualCommit, configKeyRangeFetch, configHashingBytes, configCooperativeFetch},
 }
 
 func isOwnConfig(t kmsg.ConfigResourceType, name string) bool {
@@ -57,6 +58,11 @@ func (g *Gateway) ownConfigs(t kmsg.ConfigResourceType, name string) []ownConfig
 		doc:    "Whether consumers may fetch key ranges of partitions. A setting of the Tandem gateway.",
 		values: brokerValue(strconv.FormatBool(g.cfg.KeyRangeFetch), "true"),
 	}
+	cooperativeFetch := ownConfig{
+		name: configCooperativeFetch, kind: kmsg.ConfigTypeBoolean,
+		doc:    "Whether the members of a group may fetch cooperatively. A setting of the Tandem gateway.",
+		values: brokerValue(strconv.FormatBool(g.cfg.CooperativeFetch), "true"),
+	}
 	switch {
 	case t == topicResource && g.views.Name(name) == nil:
 		hashingLoad := ownConfig{
@@ -68,10 +74,13 @@ func (g *Gateway) ownConfigs(t kmsg.ConfigResourceType, name string) []ownConfig
 		if set.KeyRangeFetch != nil {
 			keyRangeFetch.setForTopic(strconv.FormatBool(*set.KeyRangeFetch))
 		}
+		if set.CooperativeFetch != nil {
+			cooperativeFetch.setForTopic(strconv.FormatBool(*set.CooperativeFetch))
+		}
 		if set.HashingLoad != "" {
 			hashingLoad.setForTopic(string(set.HashingLoad))
 		}
-		return []ownConfig{keyRangeFetch, hashingLoad}
+		return []ownConfig{keyRangeFetch, hashingLoad, cooperativeFetch}
 	case t == brokerResource && name != "":
 		individualCommit := ownConfig{
 			name: configIndividualCommit, kind: kmsg.ConfigTypeBoolean,
@@ -83,7 +92,7 @@ func (g *Gateway) ownConfigs(t kmsg.ConfigResourceType, name string) []ownConfig
 			doc:    "Bytes of the gateway's memory for records that were read to serve views and key ranges.",
 			values: brokerValue(strconv.FormatInt(g.cfg.Limits.CacheBytes, 10), strconv.Itoa(defaultCacheBytes)),
 		}
-		return []ownConfig{individualCommit, keyRangeFetch, hashingBytes}
+		return []ownConfig{individualCommit, keyRangeFetch, hashingBytes, cooperativeFetch}
 	}
 	return nil
 }

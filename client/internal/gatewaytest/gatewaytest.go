@@ -37,7 +37,7 @@ func Start(t testing.TB, change func(*gateway.Config), opts ...kfake.Opt) *World
 	w := &World{T: t, Fake: fake}
 	w.Config = gateway.Config{
 		Upstream: upstream.Config{Bootstrap: fake.ListenAddrs()}, Listen: "127.0.0.1:0", AutoCreate: true,
-		IndividualCommits: true, KeyRangeFetch: true,
+		IndividualCommits: true, KeyRangeFetch: true, CooperativeFetch: true,
 		Log: slog.New(slog.NewTextHandler(&w.log, nil)),
 	}
 	if change != nil {

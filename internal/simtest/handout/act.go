@@ -86,9 +86,9 @@ func (w *world) fetch(m *member) {
 	}
 	m.fetch++
 	g.fresh = false
-	if g.state.Doubtful() || g.state.Has(m.name, m.has()) {
+	if g.state.Doubtful() || g.state.Has(m.name, m.has(), w.now) {
 		w.refresh(g)
-		g.state.Has(m.name, m.has())
+		g.state.Has(m.name, m.has(), w.now)
 	}
 	w.plan(g, m)
 	if at, ok := g.announced[m.name]; !ok || g.state.Renewal(m.name, timeout, at, w.now) {
@@ -115,7 +115,7 @@ func (w *world) plan(g *gateway, m *member) {
 		}
 		if f.Again && !g.fresh {
 			w.refresh(g)
-			g.state.Has(m.name, m.has())
+			g.state.Has(m.name, m.has(), w.now)
 			from, entries = 0, nil
 			continue
 		}

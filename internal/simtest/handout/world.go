@@ -46,7 +46,7 @@ type world struct {
 	names    int
 	failure  string
 
-	delivered, again, lost int
+	delivered, again int
 }
 
 // late is an append that is on its way.

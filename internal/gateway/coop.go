@@ -1,0 +1,128 @@
+package gateway
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tandem-kafka/tandem/internal/acquire"
+	factrecord "github.com/tandem-kafka/tandem/internal/icommit/record"
+	"github.com/tandem-kafka/tandem/internal/region"
+	"github.com/tandem-kafka/tandem/keyrange"
+)
+
+// coop is what the gateway knows of cooperative fetches: which member of a group
+// works on which offsets, kept up to date by the fact log (package acquire). All
+// of it can be read again from there.
+type coop struct {
+	gw    *Gateway
+	nonce uint64 // the upper half of the ids of what this gateway writes
+	last  atomic.Uint64
+
+	mu     sync.Mutex
+	places map[factKey]*place
+}
+
+func newCoop(g *Gateway) *coop {
+	var b [8]byte
+	_, _ = rand.Read(b[:4]) // it never fails
+	return &coop{gw: g, nonce: binary.BigEndian.Uint64(b[:]), places: make(map[factKey]*place)}
+}
+
+func (c *coop) id() uint64 { return c.nonce | c.last.Add(1)&0xffffffff }
+
+func (c *coop) mine(id uint64) bool { return id&^0xffffffff == c.nonce }
+
+// place returns what is known of a group's source partition. log is its
+// partition of the fact log, -1: not known.
+func (c *coop) place(k factKey, log int32) *place {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.places[k]
+	if p == nil {
+		p = &place{coop: c, key: k, log: -1, state: acquire.New(0), generation: -1, pending: make(map[uint64]*grant), announced: make(map[string]int64), wake: make(chan struct{}, 1)}
+		c.places[k] = p
+	}
+	if log >= 0 {
+		p.log = log
+	}
+	return p
+}
+
+// known returns the place of k, nil if nobody ever fetched there cooperatively.
+func (c *coop) known(k factKey) *place {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.places[k]
+}
+
+// apply takes in records of the fact log.
+func (c *coop) apply(partition int32, records []factrecord.Handout) {
+	for len(records) > 0 {
+		r := &records[0]
+		k, n := factKey{r.Group, r.Topic, r.Partition}, 1
+		for n < len(records) && records[n].Group == k.group && records[n].Topic == k.topic && records[n].Partition == k.partition {
+			n++
+		}
+		c.place(k, partition).apply(records[:n])
+		records = records[n:]
+	}
+}
+
+// reset forgets what a partition of the fact log said.
+func (c *coop) reset(partition int32) {
+	c.mu.Lock()
+	var of []*place
+	for _, p := range c.places {
+		if p.log == partition || p.log < 0 {
+			p.log = -1
+			of = append(of, p)
+		}
+	}
+	c.mu.Unlock()
+	for _, p := range of {
+		p.reset()
+	}
+}
+
+// facts takes in records of the fact log that say what is done, whatever its key.
+func (c *coop) facts(k factKey, records []factrecord.Record) {
+	p := c.known(k)
+	if p == nil {
+		return
+	}
+	var done []acquire.Range
+	era := int64(-1)
+	for i := range records {
+		if r := &records[i]; !r.Delete && r.Fact.Keys == keyrange.Full && r.Era >= era {
+			if r.Era > era {
+				era, done = r.Era, nil
+			}
+			done = append(done, acquire.Range{First: r.Fact.First, Last: r.Fact.Last})
+		}
+	}
+	if len(done) > 0 {
+		p.done(era, done, 0)
+	}
+}
+
+// committed takes in what the cluster has accepted as done.
+func (c *coop) committed(k partKey, era int64, added []region.Fact, stable int64) {
+	p := c.known(k.facts())
+	if p == nil {
+		return
+	}
+	var done []acquire.Range
+	for _, f := range added {
+		if f.Keys == keyrange.Full {
+			done = append(done, acquire.Range{First: f.First, Last: f.Last})
+		}
+	}
+	p.done(era, done, stable)
+}
+
+// ApplyHandouts implements icommit.HandoutHandler.
+func (f *facts) ApplyHandouts(partition int32, records []factrecord.Handout) {
+	f.gw.coop.apply(partition, records)
+}

@@ -1,0 +1,254 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/tandem-kafka/tandem/internal/acquire"
+	"github.com/tandem-kafka/tandem/internal/slicecache"
+	"github.com/tandem-kafka/tandem/tandemmsg"
+	"github.com/twmb/franz-go/pkg/kbin"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// This file answers cooperative fetches (package tandemmsg), in Fetch v12 to the
+// highest: those with a GroupId. The member is given offsets that nobody else works on
+// (coop_place.go), and whole batches as they were produced. It needs the
+// right to READ the topics, and to be a member of the group, which the
+// coordinator is asked.
+
+// namesGroup reports whether a Fetch is a cooperative one.
+func namesGroup(req *kmsg.FetchRequest) bool {
+	if req.Version < 12 || req.UnknownTags.Len() == 0 {
+		return false
+	}
+	_, ok, _ := tandemmsg.ReadCooperative(req)
+	return ok
+}
+
+func (c *conn) handleCooperative(ctx context.Context, req *kmsg.FetchRequest) (kmsg.Response, error) {
+	refused := func(code int16) (kmsg.Response, error) {
+		resp := kmsg.NewPtrFetchResponse()
+		resp.ErrorCode = code
+		return resp, nil
+	}
+	ask, _, err := tandemmsg.ReadCooperative(req)
+	switch {
+	case err != nil || !c.gw.cfg.IndividualCommits:
+		if c.gw.often.now("cooperative fetch", time.Minute) {
+			c.log.Warn("a cooperative fetch was refused", "cause", cmp.Or(err, errors.New("individual.commit.enable is off")))
+		}
+		return refused(kerr.InvalidRequest.Code)
+	case req.SessionEpoch > 0:
+		return refused(kerr.FetchSessionIDNotFound.Code)
+	}
+	code, first, err := c.checkMember(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	if code != 0 {
+		return refused(code)
+	}
+	var members map[string]bool
+	if first {
+		if members, err = c.membersOf(ctx, ask.Group); err != nil {
+			return nil, err
+		}
+	}
+	w := newWaiter(c, ask, req.IsolationLevel == 1, req.MaxBytes)
+	parts, err := c.coopParts(ctx, req, ask)
+	if err != nil {
+		return nil, err
+	}
+	waits := ask.MaxRecords != 0 && ask.SessionTimeout > 0
+	for _, p := range parts {
+		if p.code == 0 {
+			if p.code, err = p.place.enter(ctx, w, p, members); err != nil {
+				return nil, err
+			}
+		}
+		waits = waits && p.code == 0 // as a broker: an error is answered at once
+	}
+	if waits {
+		for _, p := range parts {
+			p.place.add(w, p)
+		}
+		longest := min(longestPoll, time.Duration(ask.SessionTimeout)*time.Millisecond/4)
+		polling, cancel := context.WithCancel(ctx)
+		stop := context.AfterFunc(c.gw.drainCtx, cancel)
+		w.wait(polling, time.Now().Add(min(time.Duration(max(req.MaxWaitMillis, 0))*time.Millisecond, longest)))
+		stop()
+		cancel()
+	}
+	return nil, c.writeCooperative(req, parts)
+}
+
+// coopParts finds the partitions of a cooperative fetch.
+func (c *conn) coopParts(ctx context.Context, req *kmsg.FetchRequest, ask tandemmsg.Cooperative) ([]*coopPart, error) {
+	var parts []*coopPart
+	seen := make(map[factKey]bool)
+	for ti := range req.Topics {
+		t := &req.Topics[ti]
+		var name string
+		var source slicecache.Source
+		var partitions int32
+		code := kerr.InvalidRequest.Code
+		var err error
+		if c.gw.views.Topic(t.Topic, t.TopicID) == nil {
+			if name, source, partitions, code, err = c.keySource(t, c.gw.cfg.cooperativeFetch); err != nil {
+				return nil, err
+			}
+		}
+		if code == 0 {
+			c.gw.isolations.note(c.isolationKey(name), req.IsolationLevel == 1)
+		}
+		for pi := range t.Partitions {
+			rp := &t.Partitions[pi]
+			p := &coopPart{topic: ti, partition: pi, code: code, offset: rp.FetchOffset, highWatermark: -1, lastStable: -1, logStart: -1}
+			parts = append(parts, p)
+			if code != 0 {
+				continue
+			}
+			k := factKey{ask.Group, name, rp.Partition}
+			keys := keysOf(req, rp)
+			has, err := tandemmsg.AcquiredRanges(rp)
+			for _, r := range has {
+				p.has = append(p.has, acquire.Range{First: r.First, Last: r.Last})
+			}
+			switch {
+			case err != nil || keys.err != nil || len(keys.keys) > 0 || seen[k]:
+				p.code = kerr.InvalidRequest.Code
+			case rp.Partition < 0 || rp.Partition >= partitions:
+				p.code = kerr.UnknownTopicOrPartition.Code
+			default:
+				seen[k] = true
+				var found bool
+				if p.part, found, err = c.partOf(ctx, ask.Group, name, rp.Partition, 0); err != nil || !found {
+					p.code = kerr.LeaderNotAvailable.Code
+				}
+				p.place = c.gw.coop.place(k, -1)
+				source.Partition = rp.Partition
+				p.place.of(source)
+			}
+		}
+	}
+	return parts, nil
+}
+
+// of says which incarnation of its topic a place is of.
+func (p *place) of(source slicecache.Source) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.source != source {
+		if p.source != (slicecache.Source{}) {
+			p.state, p.generation, p.chunks = acquire.New(0), -1, chunks{}
+		}
+		p.source = source
+	}
+}
+
+// enter takes note of a member's fetch: that it is there, what it has, and who is in the group. code says why it cannot be served.
+func (p *place) enter(ctx context.Context, w *waiter, part *coopPart, members map[string]bool) (code int16, err error) {
+	p.mu.Lock()
+	next := w.ask.Generation > p.generation
+	settled := !next && !p.state.Doubtful() && !p.state.Has(w.ask.Member, part.has, nowMs())
+	p.mu.Unlock()
+	if !settled {
+		err := p.settle(ctx, w.c, part.part)
+		if errors.Is(err, errNoStart) {
+			if err = w.c.begin(ctx, w.ask, part.part, part.offset); err == nil {
+				err = p.settle(ctx, w.c, part.part)
+			}
+		}
+		if w.c.ctx.Err() != nil {
+			return 0, errDone
+		}
+		if err != nil {
+			p.coop.gw.unreadable(p.key.group, err)
+			var ke *kerr.Error
+			if errors.As(err, &ke) {
+				return ke.Code, nil
+			}
+			return kerr.CoordinatorLoadInProgress.Code, nil
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.generation = max(p.generation, w.ask.Generation)
+	if members != nil && w.ask.Generation == p.generation {
+		p.state.Members(func(member string) bool { return members[member] })
+	}
+	now := nowMs()
+	p.state.Has(w.ask.Member, part.has, now)
+	var entries []acquire.Entry
+	if w.ask.SessionTimeout == 0 {
+		entries = p.state.GiveBack(w.ask.Member, p.coop.id)
+	} else if p.state.Renewal(w.ask.Member, w.ask.SessionTimeout, p.announced[w.ask.Member], now) {
+		entries = append(entries, p.state.Session(p.coop.id(), w.ask.Member, w.ask.SessionTimeout))
+		if len(p.announced) > maxSlices {
+			clear(p.announced)
+		}
+		p.announced[w.ask.Member] = now
+	}
+	if len(entries) > 0 {
+		p.outbox = append(p.outbox, entries...)
+		p.start()
+	}
+	return 0, nil
+}
+
+// writeCooperative sends the answer.
+func (c *conn) writeCooperative(req *kmsg.FetchRequest, parts []*coopPart) error {
+	w := &fetchWriter{version: req.Version, flexible: true, buf: make([]byte, 0, 1024)}
+	w.buf = append(w.buf, 0, 0, 0, 0)
+	w.buf = kbin.AppendInt32(w.buf, c.answering)
+	w.tags()
+	w.buf = kbin.AppendInt32(w.buf, 0)
+	w.buf = kbin.AppendInt16(w.buf, 0)
+	w.buf = kbin.AppendInt32(w.buf, 0)
+	w.arrayLen(len(req.Topics))
+	for ti := range req.Topics {
+		t := &req.Topics[ti]
+		w.topic(t.Topic, t.TopicID, len(t.Partitions))
+		for ; len(parts) > 0 && parts[0].topic == ti; parts = parts[1:] {
+			p := parts[0]
+			w.head(partHead{
+				partition: t.Partitions[p.partition].Partition, code: p.code, highWatermark: p.highWatermark, lastStable: p.lastStable, logStart: p.logStart, preferred: -1,
+				abortedNull: req.IsolationLevel == 0,
+			})
+			w.records(p.sortedBatches())
+			w.acquired(p.acquired)
+		}
+		w.tags()
+	}
+	w.tags()
+	w.flush()
+	head := w.bufs[0]
+	binary.BigEndian.PutUint32(head, uint32(w.size-4))
+	c.toClient(w.size)
+	_, err := w.bufs.WriteTo(c.client)
+	return err
+}
+
+// sortedBatches are the batches of an answer by offset, each once.
+func (p *coopPart) sortedBatches() [][]byte {
+	slices.SortStableFunc(p.batches, func(a, b []byte) int { return cmp.Compare(binary.BigEndian.Uint64(a), binary.BigEndian.Uint64(b)) })
+	return slices.CompactFunc(p.batches, func(a, b []byte) bool { return binary.BigEndian.Uint64(a) == binary.BigEndian.Uint64(b) })
+}
+
+// acquired is the tags of a partition: AcquiredRanges, if there are any.
+func (w *fetchWriter) acquired(ranges []tandemmsg.AcquiredRange) {
+	slices.SortFunc(ranges, func(a, b tandemmsg.AcquiredRange) int { return cmp.Compare(a.First, b.First) })
+	var p kmsg.FetchResponseTopicPartition
+	if len(ranges) == 0 || tandemmsg.SetAcquiredRanges(&p, ranges) != nil {
+		w.tags()
+		return
+	}
+	w.buf = kbin.AppendUvarint(w.buf, uint32(p.UnknownTags.Len()))
+	w.buf = p.UnknownTags.AppendEach(w.buf)
+}
