@@ -9,7 +9,7 @@ SOAK_MINUTES ?= 60
 BENCH ?=
 DEMO ?=
 # Packages that run clusters, gateways and clients in processes of their own: one package at a time, since times matter there, and with
-# -count=1, since the go command does not see that the binary under test has changed.
+# -count=1, since the go command does not see that the binary under test has changed. The others wait much, so that three go side by side.
 SCENARIOS = ./test/matrix ./test/cases ./test/chaos
 FAST = $$(go list ./... | grep -v -e /test/ -e /bench)
 
@@ -20,7 +20,7 @@ build: ## the binary, in bin/tandem
 
 test: needs clients ## everything once, on real Kafka and on the embedded engine: at most 15 minutes on 2 cores
 	go build -o bin/report ./test/report
-	{ failed=0; go test -json -count=1 -p 2 $$(go list ./... | grep -v $(patsubst .%,-e %$$,$(SCENARIOS))) || failed=1; \
+	{ failed=0; go test -json -count=1 -p 3 -parallel 4 $$(go list ./... | grep -v $(patsubst .%,-e %$$,$(SCENARIOS))) || failed=1; \
 	  go test -json -count=1 -timeout 15m -p 1 $(SCENARIOS) || failed=1; exit $$failed; } | bin/report
 
 check: $(LINT) ## formats, vet, linters, repository rules, the fast packages under the race detector: at most 3 minutes once cached
@@ -28,7 +28,7 @@ check: $(LINT) ## formats, vet, linters, repository rules, the fast packages und
 	go vet ./...
 	$(LINT) run
 	go test -short ./test/...
-	go test -short -race $(FAST)
+	go test -short -race -p 3 -parallel 4 $(FAST)
 	cd test/clients/go && go vet ./...
 	test/clients/check-test
 

@@ -75,10 +75,6 @@ func all(t *testing.T, g Target, committed, codec string) {
 	if !g.direct() {
 		t.Run("shared by key", func(t *testing.T) { SharedByKey(t, g, codec, false) })
 	}
-	t.Run("streams", func(t *testing.T) { Streams(t, g) })
-	t.Run("producers", func(t *testing.T) { Producers(t, g) })
-	t.Run("produce to view", func(t *testing.T) { ProduceToView(t, g) })
-	t.Run("read to end", func(t *testing.T) { ReadToEnd(t, g) })
 	t.Run("exactly once", func(t *testing.T) {
 		twoAtATime := make(chan struct{}, 2)
 		for _, program := range []string{"java", "java-848", "confluent-kafka", "streams"} {
@@ -90,6 +86,14 @@ func all(t *testing.T, g Target, committed, codec string) {
 			})
 		}
 	})
+	for name, run := range map[string]func(*testing.T, Target){
+		"streams": Streams, "producers": Producers, "produce to view": ProduceToView, "read to end": ReadToEnd,
+	} {
+		t.Run(name, func(t *testing.T) { // mostly programs that start
+			t.Parallel()
+			run(t, g)
+		})
+	}
 }
 
 func onKafka(t *testing.T, version string) Target {
