@@ -17,9 +17,12 @@ import (
 // far: its position, and what it commits, would otherwise lie above that end.
 const javaClient = "apache-kafka-java"
 
-// copyBelow is the size of a piece that is copied rather than given to writev
-// as a vector of its own.
-const copyBelow = 8 << 10
+// Pieces smaller than this are copied together. On plain TCP all others leave in one writev, where a vector costs less than a copy; elsewhere each
+// is a write of its own.
+const (
+	copyBelowTCP = 1 << 10
+	copyBelow    = 8 << 10
+)
 
 // fetchWriter encodes a Fetch response around records that stay where they are
 // in the shared reader's memory. kmsg would need them in one piece.
@@ -30,20 +33,41 @@ type fetchWriter struct {
 	buf      []byte
 	start    int // where in buf the part that is not in bufs yet begins
 	size     int
+	copies   int // pieces below this size are copied
+}
+
+func newFetchWriter(version int16, to net.Conn) *fetchWriter {
+	w := &fetchWriter{version: version, flexible: version >= 12, buf: make([]byte, 0, 1024), copies: copyBelow}
+	if _, ok := to.(*net.TCPConn); ok {
+		w.copies = copyBelowTCP
+	}
+	return w
+}
+
+// grow makes room for n bytes without moving what is written: the small pieces of an answer are up to all of it.
+func (w *fetchWriter) grow(n int) {
+	if cap(w.buf)-len(w.buf) < n {
+		w.flush()
+		w.buf, w.start = make([]byte, 0, n+1024), 0
+	}
 }
 
 func (w *fetchWriter) records(data [][]byte) {
-	n := 0
+	n, copied := 0, 0
 	for _, d := range data {
 		n += len(d)
+		if len(d) < w.copies {
+			copied += len(d)
+		}
 	}
 	if w.flexible {
 		w.buf = kbin.AppendUvarint(w.buf, uint32(n+1))
 	} else {
 		w.buf = kbin.AppendInt32(w.buf, int32(n))
 	}
+	w.grow(copied)
 	for _, d := range data {
-		if len(d) < copyBelow {
+		if len(d) < w.copies {
 			w.buf = append(w.buf, d...)
 			continue
 		}
@@ -90,7 +114,7 @@ func (w *fetchWriter) scanned(offset int64) {
 // writeFetch sends the answer to a request that names views. plain is the
 // broker's answer for its ordinary topics, or nil.
 func (c *conn) writeFetch(req *kmsg.FetchRequest, parts []fetchPart, results []slicecache.SliceResult, plain *kmsg.FetchResponse) error {
-	w := &fetchWriter{version: req.Version, flexible: req.Version >= 12, buf: make([]byte, 0, 1024)}
+	w := newFetchWriter(req.Version, c.client)
 	w.buf = append(w.buf, 0, 0, 0, 0)
 	w.buf = kbin.AppendInt32(w.buf, c.answering)
 	w.tags()

@@ -174,7 +174,7 @@ func TestEmptyBatchGoesToJavaOnly(t *testing.T) {
 		want     int
 	}{{javaClient, true, 61}, {javaClient, false, 0}, {"librdkafka", true, 0}, {"", true, 0}} {
 		conn := &conn{gw: &Gateway{metrics: newMetrics()}, software: c.software}
-		fw := &fetchWriter{version: 11}
+		fw := newFetchWriter(11, nil)
 		part := fetchPart{offset: 5}
 		req := fetchOf(11, "wide", 0, 5, [16]byte{})
 		conn.writePart(fw, req, &part, []slicecache.SliceResult{{End: 900, Far: c.far, Scanned: 500}})
