@@ -130,7 +130,7 @@ func cureFor(err error) string {
 	case errors.Is(err, wire.ErrHTTP):
 		return "this is a Kafka port; /healthz and /metrics are on the --admin port"
 	case errors.Is(err, wire.ErrFrameSize), errors.Is(err, wire.ErrHeader):
-		return "not a Kafka client, or a request larger than max.request.bytes"
+		return "not a Kafka client, or a request larger than limits.socket.request.max.bytes"
 	}
 	return "none needed if the client went away"
 }

@@ -222,7 +222,7 @@ func (g *Gateway) serveConn(raw net.Conn, broker int32, up net.Conn) bool {
 	if full || g.drainCtx.Err() != nil {
 		g.mu.Unlock()
 		if full {
-			g.log.Warn("a client was turned away", "connections", g.cfg.Limits.Connections, "cure", "raise max.connections")
+			g.log.Warn("a client was turned away", "connections", g.cfg.Limits.Connections, "cure", "raise limits.max.connections")
 		}
 		_ = raw.Close()
 		return false
