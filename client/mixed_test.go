@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/tandem-kafka/tandem/keyrange"
 )
 
@@ -36,7 +38,7 @@ func TestMembersThatDidNotOptIn(t *testing.T) {
 	w := newWorld(t, nil)
 	w.Topic("t", 2)
 	var left logs
-	whole := w.run(w.judge("whole", nil))
+	whole := w.run(w.judge("whole", nil), KgoOpts(kgo.InstanceID("first"))) // static members come first
 	w.until("it has all", func() bool { return len(whole.Assigned()["t"]) == 2 })
 	var sharers []*member
 	for i := range 3 {
