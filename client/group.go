@@ -14,6 +14,7 @@ import (
 	"github.com/tandem-kafka/tandem/client/internal/commits"
 	"github.com/tandem-kafka/tandem/client/internal/executor"
 	"github.com/tandem-kafka/tandem/keyrange"
+	"github.com/tandem-kafka/tandem/tandemmsg"
 )
 
 // join joins the group, or takes what Assign says.
@@ -43,6 +44,7 @@ func (s *session) join(ctx context.Context, guard *commits.Guard, opts []kgo.Opt
 	if s.group, err = kgo.NewClient(opts...); err != nil {
 		return fmt.Errorf("client: %w", err)
 	}
+	s.joinedBy.Store(s.group)
 	s.group.PauseFetchTopics(s.cfg.topics...) // the fetcher reads, it is in the group only
 	s.commits = commits.New(s.group, guard, s.cfg.group)
 	s.work.Go(s.watchGroup)
@@ -65,6 +67,16 @@ func (s *session) member() commits.Member {
 	if v := s.group.OptValues(kgo.InstanceID); len(v) == 2 && v[1] == true {
 		if name, ok := v[0].(string); ok {
 			m.InstanceID = &name
+		}
+	}
+	return m
+}
+
+// fetchMember is who fetches; zero: no member. Locks are held when it is called.
+func (s *session) fetchMember() (m tandemmsg.Member) {
+	if c := s.joinedBy.Load(); c != nil {
+		if id, generation := c.GroupMetadata(); id != "" && generation >= 0 {
+			m = tandemmsg.Member{Group: s.cfg.group, ID: id, Generation: generation}
 		}
 	}
 	return m

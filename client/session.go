@@ -27,19 +27,20 @@ import (
 
 // session is a Client at work, from its start to its end.
 type session struct {
-	id      string // of this process's work, unique
-	cfg     *config
-	log     *slog.Logger
-	handler Handler         // nil: records are polled
-	values  context.Context // what handlers' contexts have
-	ctx     context.Context // of the session's goroutines
-	cancel  context.CancelFunc
-	work    sync.WaitGroup
-	fatal   chan error // the first error that ends the session
-	up      atomic.Bool
-	started chan struct{} // closed once start was successful
-	closing atomic.Bool
-	losses  atomic.Int32 // how often key ranges were lost
+	id       string // of this process's work, unique
+	cfg      *config
+	log      *slog.Logger
+	handler  Handler         // nil: records are polled
+	values   context.Context // what handlers' contexts have
+	ctx      context.Context // of the session's goroutines
+	cancel   context.CancelFunc
+	work     sync.WaitGroup
+	fatal    chan error // the first error that ends the session
+	up       atomic.Bool
+	started  chan struct{} // closed once start was successful
+	closing  atomic.Bool
+	losses   atomic.Int32               // how often key ranges were lost
+	joinedBy atomic.Pointer[kgo.Client] // group, once it is a member
 
 	gw       *gateway.Gateway // nil: there is none in this process
 	group    *kgo.Client      // the member's, and commits'; nil: no group
@@ -102,7 +103,7 @@ func (s *session) start(ctx context.Context) error {
 	}
 	if s.fetcher, err = fetcher.New(fetcher.Config{
 		Client: s.data[0], Second: s.data[1], ReadCommitted: s.cfg.isolation == ReadCommitted, Reset: fetcher.Reset(s.cfg.reset),
-		MaxBuffered: s.cfg.maxBytes, Log: s.log,
+		MaxBuffered: s.cfg.maxBytes, Member: s.fetchMember, Log: s.log,
 	}); err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@
 //	SessionTimeout         10013  Fetch request
 //	MaxRecords             10014  Fetch request
 //	AcquiredRanges         10015  Fetch request and response partitions
+//	Member                 10016  Fetch request: who fetches key ranges, see FetchMember
 //
 // A tag that is absent and one with an empty array or a base of 0 mean the same, as everywhere in Kafka, whose own encoders leave out a tagged
 // field that has its default value. Setters therefore remove the tag when they are given nothing.
@@ -39,6 +40,7 @@ const (
 	TagSessionTimeout        uint32 = 10013
 	TagMaxRecords            uint32 = 10014
 	TagAcquiredRanges        uint32 = 10015
+	TagMember                uint32 = 10016
 )
 
 // The limits.

@@ -54,6 +54,15 @@ func FuzzFields(f *testing.F) {
 				t.Errorf("% x: base %d became %d, %v", b, base, again, err)
 			}
 		}
+		var r kmsg.FetchRequest
+		r.UnknownTags.Set(TagMember, b)
+		if m, ok, err := FetchMember(&r); err == nil {
+			var again kmsg.FetchRequest
+			must(t, SetFetchMember(&again, m))
+			if m2, _, err := FetchMember(&again); !ok || err != nil || m2 != m {
+				t.Errorf("% x: %+v became %+v, %v", b, m, m2, err)
+			}
+		}
 		if !bytes.Equal(b, kept) {
 			t.Error("the input was written to")
 		}

@@ -173,6 +173,22 @@ var workedExamples = []example{
 		},
 	},
 	{
+		"The tagged fields at the end of a Fetch request (v17 and v18) of member m-1 of the group pay, in generation 7",
+		17, 18,
+		[]line{
+			{"01", "1 tagged field"},
+			{"a04e 0c", "tag 10016 Member, 12 bytes"},
+			{"04 706179", "group pay"},
+			{"00000007", "generation 7"},
+			{"04 6d2d31", "member id m-1"},
+		},
+		func() message {
+			req := kmsg.NewPtrFetchRequest()
+			must(panics{}, SetFetchMember(req, Member{"pay", "m-1", 7}))
+			return req
+		},
+	},
+	{
 		"A partition of its answer (v12 to v18) without records: offsets 42 to 99 hold none of these key ranges",
 		12, 18,
 		[]line{

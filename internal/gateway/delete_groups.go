@@ -31,6 +31,7 @@ func (c *conn) handleDeleteGroups(ctx context.Context, req *kmsg.DeleteGroupsReq
 	resp := kresp.(*kmsg.DeleteGroupsResponse)
 	for _, g := range resp.Groups {
 		if n := noted[g.Group]; n != nil && g.ErrorCode == 0 {
+			c.gw.generations.forget(g.Group)
 			n.forget(ctx, false)
 		}
 	}

@@ -69,6 +69,7 @@ func (c *conn) planKeys(req *kmsg.FetchRequest, ti int, parts *[]fetchPart, slic
 	var source slicecache.Source
 	var partitions int32
 	looked := false
+	member, named, bad := tandemmsg.FetchMember(req)
 	for pi := range t.Partitions {
 		p := &t.Partitions[pi]
 		a := keysOf(req, p)
@@ -77,11 +78,19 @@ func (c *conn) planKeys(req *kmsg.FetchRequest, ti int, parts *[]fetchPart, slic
 			continue
 		}
 		part := fetchPart{topic: ti, partition: pi, slice: -1, offset: p.FetchOffset, keys: true}
+		if a.err == nil {
+			a.err = bad
+		}
 		if a.err != nil {
 			if c.gw.often.now("key ranges", time.Minute) {
 				c.log.Warn("a fetch with key ranges was refused", "cause", a.err)
 			}
 			part.code = kerr.InvalidRequest.Code
+			*parts = append(*parts, part)
+			continue
+		}
+		if named && c.gw.generations.over(member.Group, member.Generation) {
+			part.code = kerr.IllegalGeneration.Code
 			*parts = append(*parts, part)
 			continue
 		}

@@ -17,6 +17,12 @@ import (
 // fetchKeys fetches a partition with key ranges, and returns the records' offsets and keys.
 func (w *world) fetchKeys(topic string, offset int64, keys keyrange.Set, base int32) (kmsg.FetchResponseTopicPartition, []int64, []string) {
 	w.t.Helper()
+	return w.fetchKeysAs(func(*kmsg.FetchRequest) {}, topic, offset, keys, base)
+}
+
+// fetchKeysAs is fetchKeys with a request that is changed.
+func (w *world) fetchKeysAs(change func(*kmsg.FetchRequest), topic string, offset int64, keys keyrange.Set, base int32) (kmsg.FetchResponseTopicPartition, []int64, []string) {
+	w.t.Helper()
 	req := kmsg.NewPtrFetchRequest()
 	req.Version, req.MaxWaitMillis, req.MaxBytes, req.SessionEpoch = 12, 100, math.MaxInt32, -1
 	rt := kmsg.NewFetchRequestTopic()
@@ -31,6 +37,7 @@ func (w *world) fetchKeys(topic string, offset int64, keys keyrange.Set, base in
 	}
 	rt.Partitions = append(rt.Partitions, rp)
 	req.Topics = append(req.Topics, rt)
+	change(req)
 	resp := w.dial(anyBroker).ask(req).(*kmsg.FetchResponse)
 	p := resp.Topics[0].Partitions[0]
 	var offsets []int64

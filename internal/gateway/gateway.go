@@ -35,6 +35,7 @@ type Gateway struct {
 	coop        *coop
 	metrics     *metrics
 	isolations  isolations
+	generations generations
 	compressors *compressors
 
 	requestMemory requestMemory

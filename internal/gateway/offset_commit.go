@@ -123,6 +123,7 @@ func (c *conn) handleOffsetCommit(ctx context.Context, req *kmsg.OffsetCommitReq
 	}
 	resp := offsetCommitAnswer(req, call.result)
 	resp.ThrottleMillis = call.throttle
+	c.gw.generations.accepted(req, resp)
 	c.afterCommit(ctx, call)
 	return resp, nil
 }

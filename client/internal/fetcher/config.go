@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tandem-kafka/tandem/tandemmsg"
 )
 
 // Reset says where a stream goes on whose offset is out of range.
@@ -33,7 +35,10 @@ type Config struct {
 	MinBytes          int32         // a broker waits for so much, MaxWait at most; default 1
 	MaxBytes          int32         // of a response, but one batch comes always; default 16 MiB
 	PartitionMaxBytes int32         // of a stream in a response, but one batch comes always; default 1 MiB
-	MaxBuffered       int64         // bytes that wait for Next, see the package comment; default 64 MiB
+	// Member says who fetches, for the gateway to refuse a member whose key ranges are others' by now; the zero Member: nobody knows. nil: it is not said.
+	Member func() tandemmsg.Member
+
+	MaxBuffered int64 // bytes that wait for Next, see the package comment; default 64 MiB
 
 	Log *slog.Logger // default slog.Default()
 

@@ -35,7 +35,8 @@ func lost(err error) bool {
 func passing(err error) bool {
 	var ke *kerr.Error
 	if errors.As(err, &ke) {
-		return ke.Retriable || ke == kerr.UnknownTopicID || ke == kerr.InconsistentTopicID
+		return ke.Retriable || ke == kerr.UnknownTopicID || ke == kerr.InconsistentTopicID ||
+			ke == kerr.IllegalGeneration // of a member that hears of the next one a moment later than others
 	}
 	return false
 }

@@ -5,6 +5,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tandem-kafka/tandem/tandemmsg"
 )
 
 // request is a Fetch under way.
@@ -50,6 +52,9 @@ func (f *Fetcher) request(list []*stream, wait time.Duration) *request {
 		req.IsolationLevel = 1
 	}
 	r := &request{FetchRequest: req, most: req.MaxVersion()}
+	if f.cfg.Member != nil {
+		_ = tandemmsg.SetFetchMember(req, f.cfg.Member()) // what is no member is not named
+	}
 	type name struct {
 		topic string
 		id    [16]byte
