@@ -9,7 +9,8 @@ import (
 )
 
 // Two groups handle the same records side by side; in one of them 1 % of the keys fail for ever. Its other records keep 95 % of their throughput, with fewer
-// records in memory than wait behind those keys. More attempts than an hour of the usual backoff has, made with a shorter one, take no memory (case I6).
+// records in memory than wait behind those keys. More attempts than an hour of the usual backoff has, made with a shorter one, take no memory (case I6). Other load of the machine slows both groups, so that it may run beside other cases;
+// client/internal/run measures the same on a clock of its own.
 func TestKeysThatFailForEver(t *testing.T) {
 	t.Parallel()
 	ways(t, func(t *testing.T, e engine, s harness.WorkerSpec) {
