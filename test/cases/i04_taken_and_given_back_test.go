@@ -47,6 +47,7 @@ type giver struct {
 	done    map[int64]int // by offset
 	spanned int           // the most times that key ranges were given while a slow handler ran
 	given   int
+	slow    int // handlers of slow keys that run
 	waiting int
 	allRun  chan struct{} // closed when so many wait
 }
@@ -68,7 +69,9 @@ func (g *giver) handle(_ context.Context, r *client.Record) error {
 	g.mu.Unlock()
 	switch {
 	case strings.HasPrefix(key, "slow"):
+		g.count(1)
 		<-time.After(g.hold)
+		g.count(-1)
 	case strings.HasPrefix(key, "all"):
 		select {
 		case <-g.allRun:
@@ -83,6 +86,18 @@ func (g *giver) handle(_ context.Context, r *client.Record) error {
 	g.done[r.Offset]++
 	g.l.Delivered(harness.Delivery{Member: "only", Partition: r.Partition, Offset: r.Offset, N: numberOf(g.t, r), Start: start, End: time.Now()})
 	return nil
+}
+
+func (g *giver) count(slow int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.slow += slow
+}
+
+func (g *giver) holding() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.slow > 0
 }
 
 func numberOf(t *testing.T, r *client.Record) int64 { return valueOf(t, r.Record).N }
@@ -132,6 +147,12 @@ func TestRangesTakenAndGivenBack(t *testing.T) {
 				t.Fatalf("stuck in round %d: %+v", n, c.Slow(10))
 			}
 			if n < rounds {
+				await(t, 30*time.Second, func() string { // in the middle of a handler
+					if g.holding() {
+						return ""
+					}
+					return "no handler of a slow key runs"
+				})
 				hook.rebalance()
 			}
 		}

@@ -29,7 +29,7 @@ func TestPoisonRecordKillsTheProcess(t *testing.T) {
 		for done := false; !done; {
 			w := harness.StartWorker(t, s.Named("worker-"+strconv.Itoa(crashes)))
 			await(t, 30*time.Second, func() string {
-				if done = e.committed(t, s.Group, topic)[0] == records; done || !w.Running() {
+				if done = e.stable(t, s.Group, topic) == records; done || !w.Running() {
 					return ""
 				}
 				return "the worker neither ends nor does everything"
