@@ -283,6 +283,22 @@ func (f *facts) store(ctx context.Context, group string, of []*storing) {
 	}
 }
 
+// below deletes what is redundant now that a source row was written that no facts
+// came with. Nobody waits for it.
+func (f *facts) below(k partKey, plan progress.Plan) {
+	if f.state(k.facts()) == nil {
+		return
+	}
+	f.gw.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(f.gw.ctx, 30*time.Second)
+		defer cancel()
+		x := storing{key: k, era: plan.Era, stable: plan.Source.Offset}
+		if f.store(ctx, k.group, []*storing{&x}); x.err != nil {
+			f.gw.log.Debug("redundant individual commits stay in the log", "group", k.group, "cause", x.err)
+		}
+	})
+}
+
 // stored deletes what is redundant now that an append is durable.
 func (f *facts) stored(group string, s *factState, a *ledger.Append) {
 	s.mu.Lock()

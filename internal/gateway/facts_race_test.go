@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"github.com/tandem-kafka/tandem/internal/icommit"
+	"github.com/tandem-kafka/tandem/internal/progress"
 	"github.com/tandem-kafka/tandem/tandemmsg"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -146,11 +148,11 @@ func TestGoingBackBelowACommitOfAnEraThatIsOver(t *testing.T) {
 	w.wantStart(group, view, 30)
 }
 
-// commitBoth is one request with rows of a partition: some with additions, some without.
-func (w *world) commitBoth(group, topic string, rows ...kmsg.OffsetCommitRequestTopicPartition) (codes []int16) {
+// commitRows is one request, with additions and without.
+func (w *world) commitRows(group, topic, member string, generation int32, rows ...kmsg.OffsetCommitRequestTopicPartition) (codes []int16) {
 	w.t.Helper()
 	req := kmsg.NewPtrOffsetCommitRequest()
-	req.Version, req.Group, req.Generation = 9, group, -1
+	req.Version, req.Group, req.MemberID, req.Generation = 9, group, member, generation
 	rt := kmsg.NewOffsetCommitRequestTopic()
 	rt.Topic, rt.Partitions = topic, rows
 	req.Topics = append(req.Topics, rt)
@@ -180,7 +182,7 @@ func TestRangesBesideAPlainOffsetAreRefused(t *testing.T) {
 	w := ranged(t, nil)
 	topic, group := w.names(t)
 	w.topic(topic, 1)
-	codes := w.commitBoth(group, topic, w.rangesRow(0, rangesOf(whole, 20, 29)), row(0, 7))
+	codes := w.commitRows(group, topic, "", -1, w.rangesRow(0, rangesOf(whole, 20, 29)), row(0, 7))
 	if codes[0] != kerr.InvalidRequest.Code || codes[1] != 0 {
 		t.Errorf("codes %v", codes)
 	}
@@ -222,6 +224,87 @@ func TestFactsWhoseAdditionsAreRefused(t *testing.T) {
 	w.wantFacts(group, "[0-4]")
 }
 
+// member joins a group, and leaves it.
+func (w *world) member(group, topic string) (id string, generation int32, leave func()) {
+	w.t.Helper()
+	c := w.client(kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(), kgo.HeartbeatInterval(100*time.Millisecond))
+	w.until("a member joins", func() bool { id, generation = c.GroupMetadata(); return id != "" && generation > 0 })
+	return id, generation, func() {
+		if err := c.LeaveGroupContext(w.t.Context()); err != nil {
+			w.t.Error(err)
+		}
+	}
+}
+
+// holdFacts holds the next append to the fact log until release is closed; held is once it is there.
+func (w *world) holdFacts() (held, release chan struct{}) {
+	held, release = make(chan struct{}), make(chan struct{})
+	var first atomic.Bool
+	first.Store(true)
+	w.fake.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		w.fake.KeepControl()
+		if first.Swap(false) {
+			close(held)
+			w.fake.SleepControl(func() { <-release })
+		}
+		return nil, nil, false
+	})
+	return held, release
+}
+
+// The first facts of an era are on their way for so long that the group is reset meanwhile, and goes on through another gateway, which cannot know of that
+// era. When they arrive they do not count in its own.
+func TestFactsThatAreOvertakenByAReset(t *testing.T) {
+	w := ranged(t, nil)
+	other := ranged(t, func(c *Config) { c.Upstream.Bootstrap = w.gw.cfg.Upstream.Bootstrap })
+	topic, group := w.names(t)
+	w.topic(topic, 1)
+	w.mustCommit("another group", topic, rangesOf(whole, 1, 2)) // the log is there
+	w.writeRow(group, topic, 0, 10, "")
+
+	held, release := w.holdFacts()
+	id, generation, leave := w.member(group, topic)
+	answered := make(chan []int16)
+	go func() {
+		answered <- w.commitRows(group, topic, id, generation, w.rangesRow(0, rangesOf(whole, 20, 29)))
+	}()
+	<-held
+	leave()
+	w.writeRow(group, topic, 0, 15, "")
+	id, generation, leave = other.member(group, topic)
+	if codes := other.commitRows(group, topic, id, generation, w.rangesRow(0, rangesOf(whole, 40, 41))); codes[0] != 0 {
+		t.Fatal(kerr.ErrorForCode(codes[0]))
+	}
+	leave()
+	close(release)
+	<-answered
+	ranged(t, func(c *Config) { c.Upstream.Bootstrap = w.gw.cfg.Upstream.Bootstrap }).wantCommitted(group, topic, 15, "[00000000-ffffffff] [40-41]")
+}
+
+// Two gateways take facts side by side, of which neither knows the other's. Once the group rests a heartbeat writes the stable offset of both, and
+// what that makes redundant leaves the log.
+func TestFactsBelowTheStableOffsetOfAGroupAtRest(t *testing.T) {
+	w := ranged(t, nil)
+	other := ranged(t, func(c *Config) { c.Upstream.Bootstrap = w.gw.cfg.Upstream.Bootstrap })
+	topic, group := w.names(t)
+	w.topic(topic, 1)
+	w.mustCommit("another group", topic, rangesOf(whole, 1, 2)) // the log is there
+	held, release := w.holdFacts()
+	id, generation, _ := w.member(group, topic)
+	answered := make(chan []int16)
+	go func() { answered <- w.commitRows(group, topic, id, generation, w.rangesRow(0, rangesOf(whole, 5, 9))) }()
+	<-held
+	if codes := other.commitRows(group, topic, id, generation, w.rangesRow(0, rangesOf(whole, 0, 4))); codes[0] != 0 {
+		t.Fatal(kerr.ErrorForCode(codes[0]))
+	}
+	close(release)
+	if codes := <-answered; codes[0] != 0 {
+		t.Fatal(kerr.ErrorForCode(codes[0]))
+	}
+	w.wantFacts(group, "[0-4]", "[5-9]", "[0-9]", "null [5-9]", "null [0-4]")
+	w.wantStored(group, topic, 0, 10, "tandem:1:0:10")
+}
+
 // What a request commits in several partitions goes to the fact log together.
 func TestPartitionsAreAppendedTogether(t *testing.T) {
 	w := ranged(t, nil)
@@ -240,12 +323,33 @@ func TestPartitionsAreAppendedTogether(t *testing.T) {
 	for p := range int32(4) {
 		rows = append(rows, w.rangesRow(p, rangesOf(whole, 20, 29)))
 	}
-	for _, code := range w.commitBoth(group, topic, rows...) {
+	for _, code := range w.commitRows(group, topic, "", -1, rows...) {
 		if code != 0 {
 			t.Fatal(kerr.ErrorForCode(code))
 		}
 	}
 	if n := appends.Load(); n != 1 {
 		t.Errorf("there are %d appends", n)
+	}
+}
+
+// While the facts of a plan are on their way somebody may reset the group, and this gateway may read that: the plan's source row is not to
+// take its place.
+func TestPlansStayOutOfPicturesThatWereReadSince(t *testing.T) {
+	source := func(at int64, text string) *progress.Picture {
+		p := progress.NewPicture(nil)
+		p.SetSource(progress.Row{Offset: at, LeaderEpoch: -1, Metadata: &text})
+		return p
+	}
+	part := &groupPart{picture: source(7, ""), reads: 2}
+	p := &partPlan{part: part, reads: 1, plan: source(20, "tandem:1:0:20").Plan(nil, progress.Env{})}
+	p.applied()
+	if at, ours := part.picture.Source(); at != 7 || ours {
+		t.Errorf("the source row is %d, ours %v", at, ours)
+	}
+	p.reads = 2
+	p.applied()
+	if at, ours := part.picture.Source(); at != 20 || !ours {
+		t.Errorf("of the same reading it is %d, ours %v", at, ours)
 	}
 }

@@ -386,7 +386,7 @@ func TestLimitOfRanges(t *testing.T) {
 
 // A consumer of a view seeks back behind what is committed individually: it gets those records again.
 func TestGoingBackBehindFacts(t *testing.T) {
-	w := ranged(t, nil)
+	w := ranged(t, func(c *Config) { c.Limits.RefreshRows = 200 * time.Millisecond })
 	topic, group := w.names(t)
 	w.topic(topic, 1)
 	w.produce(topic, 100)

@@ -60,6 +60,7 @@ type groupPart struct {
 	views   []*View // as the picture numbers them
 	picture *progress.Picture
 	readAt  time.Time // of the picture
+	reads   int       // how many pictures were read
 	used    time.Time
 	// others is when a reading last showed rows that this gateway did not write.
 	others time.Time

@@ -260,7 +260,7 @@ func (c *conn) sendCommit(ctx context.Context, call *commitCall, plans []*partPl
 			p.part.drop()
 		default:
 			if !call.txn { // in a transaction it counts when that is decided
-				p.part.applied(p.plan, p.views)
+				p.applied()
 			}
 			c.gw.groups.committed(p.part)
 		}
@@ -278,12 +278,14 @@ func refused(code int16) bool {
 	return code == kerr.TopicAuthorizationFailed.Code || code == kerr.OffsetMetadataTooLarge.Code || code == kerr.UnknownTopicOrPartition.Code
 }
 
-// applied takes an accepted plan into the picture.
-func (p *groupPart) applied(plan progress.Plan, views []*View) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.picture != nil && slices.Equal(p.views, views) {
-		p.picture.Apply(plan)
+// applied takes an accepted plan into the picture. Not into one that was read
+// since: that may know of somebody who wrote later, while the facts of this plan were
+// on their way.
+func (p *partPlan) applied() {
+	p.part.mu.Lock()
+	defer p.part.mu.Unlock()
+	if p.part.picture != nil && p.part.reads == p.reads && slices.Equal(p.part.views, p.views) {
+		p.part.picture.Apply(p.plan)
 	}
 }
 

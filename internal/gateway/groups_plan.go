@@ -20,6 +20,7 @@ type partPlan struct {
 	first   int  // of its additions in the request
 	plain   bool // the client commits to the source as well
 	picture *progress.Picture
+	reads   int          // of the part, when it was planned
 	env     progress.Env // that it was planned with
 
 	// What became of it.
@@ -127,7 +128,7 @@ func (c *conn) plan(ctx context.Context, call *commitCall, p *partPlan) error {
 	if p.picture = p.part.picture; p.picture != nil {
 		p.picture = p.picture.Clone()
 	}
-	p.views = p.part.views
+	p.views, p.reads = p.part.views, p.part.reads
 	p.part.mu.Unlock()
 	if p.picture == nil { // could not be read, or another connection's commit failed just now
 		p.plan = progress.Plan{}
@@ -193,7 +194,7 @@ func (c *conn) env(ctx context.Context, call *commitCall, p *partPlan) (progress
 	if len(p.rows) == 0 {
 		committed = c.readsCommitted(call.group, p.picture, p.views)
 	}
-	env := progress.Env{Next: p.part.next(c.gw, p.views, committed), NowMs: time.Now().UnixMilli()}
+	env := progress.Env{Next: p.part.next(c.gw, p.views, committed), NowMs: time.Now().UnixMilli(), Generation: call.generation}
 	if added := p.facts(call); len(added) > 0 {
 		env.Facts = func(era int64) progress.Facts { return c.gw.facts.with(p.part.key, era, added) }
 	}

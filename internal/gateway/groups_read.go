@@ -242,6 +242,7 @@ func (c *conn) refresh(ctx context.Context, group string, parts []*groupPart) (c
 			p.others = at
 		}
 		p.picture, p.readAt = picture, at
+		p.reads++
 		p.mu.Unlock()
 	}
 	return codes, nil

@@ -109,7 +109,7 @@ func (c *conn) writeSources(ctx context.Context, call *commitCall, plans []*part
 	for _, old := range plans {
 		p := &partPlan{part: old.part}
 		p.part.mu.Lock()
-		p.picture, p.views = p.part.picture, p.part.views
+		p.picture, p.views, p.reads = p.part.picture, p.part.views, p.part.reads
 		if p.picture != nil {
 			p.picture = p.picture.Clone()
 		}
@@ -142,7 +142,8 @@ func (c *conn) writeSources(ctx context.Context, call *commitCall, plans []*part
 		if slices.ContainsFunc(results, func(code int16) bool { return code != 0 }) {
 			p.part.drop()
 		} else {
-			p.part.applied(p.plan, p.views)
+			p.applied()
+			c.gw.facts.below(p.part.key, p.plan)
 		}
 	}
 	return nil

@@ -28,6 +28,10 @@ type Env struct {
 	// then, and they began with stable offsets only.
 	SourcePending bool
 	NowMs         int64 // ms since 1970
+	// Generation of the member whose commit it is; not above 0: it has none. With Facts the number of a new era depends on it, so that facts of an
+	// era of which nobody knows yet, because they are on their way to the log, do not count in one of the same number after
+	// a reset: that takes a group without members, and those that join it are of another generation.
+	Generation int32
 	// Facts count in the era that the plan is for, instead of the picture's: they have what the commit adds. Those of the
 	// picture must be among them if it is in the same era. nil: the commit adds none, and the picture's count.
 	Facts func(era int64) Facts
@@ -52,8 +56,8 @@ type Plan struct {
 	Back []int
 	// Opens: the commit opens a new era.
 	Opens bool
-	// Exposed: another gateway may just now open an era, from rows of before this commit, in which what goes back here does
-	// not count: an era begins here, or with whoever commits individually next, since slices were set back before.
+	// Exposed: a gateway that knows only the rows of before this commit may just now write a source row of an era in which what goes back
+	// here does not count: an era begins here, or with whoever commits individually next, or slices were set back before.
 	Exposed bool
 	Era     int64 // in which it counts
 
@@ -71,7 +75,9 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 	if p.outlived() || env.Facts != nil && !p.foreign() && p.setBack(era) && !p.untagged() { // Of what the rows say only the stable offset is taken along.
 		next.source.offset = before.stable(env.LogStart, env.Next)
 		plan.Opens, complete = true, true
-		era = max(era, p.highestEra()) + 1
+		era = env.after(max(era, p.highestEra()))
+	} else if plan.Opens {
+		era = env.after(p.highestEra())
 	}
 	if p.foreign() && env.SourcePending {
 		// The undecided transaction may have opened an era of the same number before the source row was
@@ -107,7 +113,7 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 		}
 	}
 
-	plan.Exposed = len(plan.Back) > 0 && (plan.Opens || p.setBack(era))
+	plan.Exposed = len(plan.Back) > 0 && (plan.Opens || p.fact >= 0 || p.setBack(era))
 
 	r := reading{p: next, era: era, complete: complete, trusted: before.trusted}
 	sum := next.checksum(era)
@@ -134,6 +140,17 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 	text := string(t.append(nil, stable))
 	plan.Source = Write{View: -1, Offset: stable, LeaderEpoch: -1, Metadata: &text}
 	return plan
+}
+
+// generations is the most generations that the numbers of eras tell apart.
+const generations = 1000
+
+// after is the number of the era after another one.
+func (env Env) after(era int64) int64 {
+	if env.Facts == nil || env.Generation <= 0 {
+		return era + 1
+	}
+	return (era/generations+1)*generations + int64(env.Generation%generations)
 }
 
 // adopt gives rows of tools a tag: those of other views that overlap the commits, so that these can stand above them; in

@@ -216,19 +216,46 @@ func TestWhatGoesBackIsExposedToANewEra(t *testing.T) {
 	for name, c := range map[string]struct {
 		source, row string
 		offset      int64
+		facts       int64 // their era
 		want        bool
 	}{
-		"the first to go back":   {"tandem:1:0:50", text("0", "80"), 60, false},
-		"another one did before": {"tandem:1:0.3:50", text("0.1", "80"), 60, true},
-		"it opens an era":        {"elsewhere", text("0", "80"), 20, true},
-		"it does not go back":    {"tandem:1:0.3:50", text("0.1", "80"), 90, false},
+		"the first to go back":   {"tandem:1:0:50", text("0", "80"), 60, -1, false},
+		"another one did before": {"tandem:1:0.3:50", text("0.1", "80"), 60, -1, true},
+		"there are facts":        {"tandem:1:0:50", text("0", "80"), 60, 0, true},
+		"it opens an era":        {"elsewhere", text("0", "80"), 20, -1, true},
+		"it does not go back":    {"tandem:1:0.3:50", text("0.1", "80"), 90, 0, false},
 	} {
 		p := NewPicture([]View{{Name: "v", K: 2}})
+		p.SetFacts(c.facts, nil)
 		p.SetSource(sourceText(50, c.source))
 		p.SetView(0, 0, sourceText(80, c.row))
 		plan := p.Plan([]Commit{{View: 0, Slice: 0, Offset: c.offset, Began: 80}}, Env{})
 		if plan.Exposed != c.want || plan.Exposed && len(plan.Back) != 1 {
 			t.Errorf("%s: exposed %v, goes back %v", name, plan.Exposed, plan.Back)
+		}
+	}
+}
+
+// Members of one generation open one era. After a reset it is another one even if the last had no fact in the log yet: its members are
+// of another generation.
+func TestErasOfFactsAreOfAGeneration(t *testing.T) {
+	p := NewPicture([]View{{Name: "v", K: 2}})
+	p.SetSource(sourceText(5, "elsewhere"))
+	p.SetFacts(2003, nil)
+	facts := func(int64) Facts { return done{} }
+	for _, c := range []struct {
+		env  Env
+		want int64
+	}{
+		{Env{Facts: facts, Generation: 7}, 3007},
+		{Env{Facts: facts, Generation: 7, NowMs: 5}, 3007},
+		{Env{Facts: facts, Generation: 8}, 3008},
+		{Env{Facts: facts, Generation: 1002}, 3002},
+		{Env{Facts: facts, Generation: -1}, 2004},
+		{Env{Generation: 7}, 2004},
+	} {
+		if got := p.Plan(nil, c.env).Era; got != c.want {
+			t.Errorf("generation %d: era %d, not %d", c.env.Generation, got, c.want)
 		}
 	}
 }

@@ -68,9 +68,9 @@ func (l *Ledger) Replay(records []record.Record) {
 		default:
 			l.outlived(of)
 		}
-	}
-	if n := len(records); n > 0 && records[n-1].Delete && len(l.pending)+len(l.stale) == 0 && !l.lasts() {
-		l.forget() // the group is gone, see Remains: others know no era of it any more
+		if r.Delete && len(l.pending) == 0 && !l.lasts() {
+			l.forget() // the group is gone, see Remains: who reads the log after its compaction knows no such era
+		}
 	}
 }
 

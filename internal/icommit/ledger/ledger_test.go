@@ -169,3 +169,28 @@ func TestBasesThatAreAskedForTakeNoMemory(t *testing.T) {
 		t.Errorf("there are %d regions", n)
 	}
 }
+
+// What is known of eras does not depend on how much of the log is read at a time, nor on its compaction.
+func TestErasOfALogThatIsReadInPieces(t *testing.T) {
+	rec := func(era int64, gone bool) record.Record {
+		return record.Record{Group: "g", Topic: "t", Base: base, Era: era, Fact: fact(era, era+9), Delete: gone}
+	}
+	for name, c := range map[string]struct {
+		log  []record.Record
+		want int64
+	}{
+		"a group that is there again":             {[]record.Record{rec(5, false), rec(5, true), rec(1, false)}, 1},
+		"an era before that was not deleted":      {[]record.Record{rec(2, false), rec(5, false), rec(5, true)}, 2},
+		"a group that is gone":                    {[]record.Record{rec(5, false), rec(5, true)}, -1},
+		"a deletion of what nobody knows is late": {[]record.Record{rec(3, false), rec(5, true), rec(1, true)}, 3},
+	} {
+		whole, pieces := newLedger(), newLedger()
+		whole.Replay(c.log)
+		for _, r := range c.log {
+			pieces.Replay([]record.Record{r})
+		}
+		if whole.Era() != c.want || pieces.Era() != c.want {
+			t.Errorf("%s: era %d, in pieces %d, not %d", name, whole.Era(), pieces.Era(), c.want)
+		}
+	}
+}

@@ -20,13 +20,15 @@ type request struct {
 	commits            []progress.Commit
 	facts              []region.Fact
 	plan               progress.Plan
+	reads              int // of its gateway, when it was planned
 	writes             map[key]progress.Row
 	sent               int64
-	alone              bool // it goes back: others wait for it
-	ofSource           bool // of key ranges of the source
-	late               bool // later ones of the member may have overtaken it
-	gone               bool // nobody waits for it any more
-	token              int  // discards when it was accepted
+	alone              bool     // it goes back: others wait for it
+	ofSource           bool     // of key ranges of the source
+	late               bool     // later ones of the member may have overtaken it
+	gone               bool     // nobody waits for it any more
+	token              int      // discards when it was accepted
+	log                *factLog // that the gateway knew when it worked out what to append
 	did                func(*request)
 	answer             func(ok, known bool)
 }
@@ -36,11 +38,14 @@ func (w *world) handle(m *member, safe bool) {
 	r := m.queue[0]
 	m.queue = m.queue[1:]
 	switch n := w.luck(); {
-	case safe || w.quiet || n < 88 && w.now-r.sent < delivery:
+	case w.now-r.sent >= delivery:
+		w.logf("%v: a request took too long", m)
+		w.unknown(r)
+	case safe || w.quiet || n < 88:
 		ok := w.accept(r)
 		w.logf("%v commits: %v", m, ok)
 		w.reply(r, ok)
-	case n < 92 && w.now-r.sent < delivery:
+	case n < 92:
 		w.logf("%v commits: %v, the answer is lost", m, w.accept(r))
 		w.unknown(r)
 	case n < 96:
@@ -97,8 +102,9 @@ func (g *gateway) plan(r *request, first bool) (ok bool) {
 
 func (g *gateway) planFrom(r *request, next progress.NextRecord) {
 	p := g.pictures[r.base].Clone()
+	r.reads = g.reads[r.base]
 	attach(p, g.ledger, r.base)
-	env := progress.Env{Next: next, NowMs: g.w.now + 1000}
+	env := progress.Env{Next: next, NowMs: g.w.now + 1000, Generation: int32(r.m.generation)}
 	if len(r.facts) > 0 {
 		env.Facts = func(era int64) progress.Facts { return g.ledger.With(baseOf(r.base), topicID, era, r.facts) }
 	}
@@ -134,6 +140,7 @@ func (g *gateway) replied(r *request, ok bool) {
 			g.w.acknowledged(r)
 		}
 	}
+	r.log = g.log
 	a, err := g.ledger.Add(baseOf(r.base), topicID, r.plan.Era, r.facts, r.plan.Source.Offset)
 	if a == nil {
 		done(err == nil)
@@ -158,7 +165,9 @@ func (g *gateway) ended(r *request, ok bool) {
 	}
 	g.under = slices.Delete(g.under, i, i+1)
 	if ok && g.pictures[r.base] != nil {
-		g.pictures[r.base].Apply(r.plan)
+		if g.reads[r.base] == r.reads { // one that was read since may know of what came later
+			g.pictures[r.base].Apply(r.plan)
+		}
 		g.unsettled[r.base] = g.w.now
 	} else {
 		delete(g.pictures, r.base)
@@ -177,6 +186,9 @@ func (g *gateway) append(records []factrecord.Record, delay int, done func(ok bo
 		adds = 1
 	}
 	w.landing += adds
+	if w.luck() >= 95 {
+		delay += slow
+	}
 	land := func(n int) {
 		w.log.append(records[:n])
 		if log != w.log && n > 0 && records[0].Delete && w.log.drop(records[:n]) {
@@ -272,7 +284,7 @@ func (w *world) keys(k key) keyrange.Range { return keyrange.OfSlice(k.slice, w.
 // acknowledged: a commit was answered. From now on it is not handed out again, unless something happened to it already.
 func (w *world) acknowledged(r *request) {
 	era, ours := w.era()
-	if r.token != w.discards || r.plan.Era < w.top || !ours || era != strconv.FormatInt(r.plan.Era, 10) || w.mixed || w.stepped() || w.now < w.damaged {
+	if r.token != w.discards || r.plan.Era < w.top || !ours || era != strconv.FormatInt(r.plan.Era, 10) || w.mixed || w.stepped() || w.now < w.damaged || r.log != w.log {
 		return
 	}
 	for _, rec := range w.records {

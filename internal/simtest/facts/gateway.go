@@ -13,7 +13,8 @@ const (
 	lease    = 20 // a picture older than this is read again before a commit
 	delivery = 8  // a request that takes longer is lost
 	settle   = lease + delivery + 2
-	rest     = 4 // steps without a commit after which a heartbeat looks at the source row
+	slow     = 60 // what it takes longer to append to a log whose leader is gone for a while
+	rest     = 4  // steps without a commit after which a heartbeat looks at the source row
 )
 
 // gateway holds a picture per base, shared by its connections, and what it read of the fact log.
@@ -23,6 +24,7 @@ type gateway struct {
 	life      int // how often it was started
 	pictures  map[int]*progress.Picture
 	readAt    map[int]int64
+	reads     map[int]int   // how many pictures were read
 	signs     map[int]int64 // when another gateway was last seen to write
 	unsettled map[int]int64 // pictures that commits were accepted for since the source row was last looked at, and when
 	under     []*request    // commits that were planned and not yet answered
@@ -34,6 +36,7 @@ type gateway struct {
 func (g *gateway) start() {
 	g.life++
 	g.pictures, g.readAt, g.signs, g.unsettled = map[int]*progress.Picture{}, map[int]int64{}, map[int]int64{}, map[int]int64{}
+	g.reads = map[int]int{}
 	g.under, g.ledger, g.log, g.read = nil, newLedger(), g.w.log, 0
 }
 
@@ -83,6 +86,7 @@ func (g *gateway) refresh(base int) {
 		g.signs[base] = g.w.now
 	}
 	g.readAt[base] = g.w.now
+	g.reads[base]++
 }
 
 // next is what this gateway knows of empty stretches: some of the truth, anew each time.

@@ -133,7 +133,7 @@ func (m *member) writeSource(base int, wanted func(p *progress.Picture, stable i
 	if !wanted(p, p.Stable(0, g.next(base))) {
 		return false
 	}
-	r := &request{m: m, base: base, answer: answer}
+	r := &request{m: m, base: base, answer: answer, reads: g.reads[base]}
 	r.plan = p.Plan(nil, progress.Env{Next: g.next(base), NowMs: m.w.now + 1000})
 	m.busy = r
 	m.w.stats.sources++

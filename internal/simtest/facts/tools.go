@@ -71,7 +71,7 @@ func (w *world) expire() {
 		alone = alone && (k == source || eraOf(row) == era)
 	}
 	switch {
-	case len(w.members) == 0 && w.landing == 0 && w.chance(40): // all of it, or the group is deleted
+	case len(w.members) == 0 && (w.landing == 0 || len(w.log.live()) > 0) && w.chance(40): // all of it, or the group is deleted; the limit is that its first facts are on their way
 		if len(w.broker.rows) == 0 {
 			return
 		}

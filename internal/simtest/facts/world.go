@@ -220,7 +220,7 @@ func (w *world) idle() {
 	switch n := w.rng.IntN(100); {
 	case n < 45:
 		w.regroup()
-	case n < 60 && w.landing == 0: // a known limit: a reset meanwhile, and the first fact of an era that lands in the era after it
+	case n < 60:
 		w.reset()
 	case n < 66:
 		w.toolRow()
