@@ -21,6 +21,9 @@ func (s *session) commit(ctx context.Context, list []executor.Commit) []error {
 	if s.commits == nil {
 		return nil
 	}
+	if s.coop != nil {
+		return s.commitAcquired(ctx, list)
+	}
 	entries := make([]commits.Entry, len(list))
 	ranges := 0
 	s.mu.Lock()
@@ -57,6 +60,41 @@ func (s *session) commit(ctx context.Context, list []executor.Commit) []error {
 	}
 	if f := s.cfg.hook.Committed; f != nil {
 		f(len(list), ranges, time.Since(began), first)
+	}
+	return errs
+}
+
+// commitAcquired commits what is done of acquired ranges.
+func (s *session) commitAcquired(ctx context.Context, list []executor.Commit) []error {
+	entries, at := s.coop.entries(list)
+	began, ranges := time.Now(), 0
+	for i := range entries {
+		ranges += len(entries[i].Ranges)
+	}
+	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
+	defer cancel()
+	failed := s.commits.CommitUntil(ctx, s.member(), entries)
+	for between(failed) && pause(ctx, rejoinPause) {
+		failed = s.commits.CommitUntil(ctx, s.member(), entries)
+	}
+	var errs []error
+	var first error
+	for i := range list {
+		if failed == nil || at[i] < 0 || failed[at[i]] == nil {
+			continue
+		}
+		if errs == nil {
+			errs = make([]error, len(list))
+		}
+		if errs[i] = failed[at[i]]; first == nil {
+			first = errs[i]
+			s.commitFailed(tpOf(entries[at[i]].Topic, entries[at[i]].Partition.Partition), first)
+		}
+	}
+	errs = s.keepAttempts(ctx, list, errs)
+	s.coop.committed(list, errs)
+	if f := s.cfg.hook.Committed; f != nil && len(entries) > 0 {
+		f(len(entries), ranges, time.Since(began), first)
 	}
 	return errs
 }

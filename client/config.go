@@ -28,6 +28,8 @@ type config struct {
 	topics      []string
 	assign      Ranges
 	share       bool
+	byRecord    bool
+	session     time.Duration
 	cooperative bool
 	inProcess   *inProcess
 
@@ -58,7 +60,7 @@ const maxShed = 1_000_000
 
 func newConfig(opts []Option) (*config, error) {
 	c := &config{
-		concurrency: 16, attempts: -1, maxRanges: 1000, commitInterval: 200 * time.Millisecond, lease: time.Minute, drain: 10 * time.Second,
+		concurrency: 16, attempts: -1, maxRanges: 1000, commitInterval: 200 * time.Millisecond, lease: time.Minute, session: 30 * time.Second, drain: 10 * time.Second,
 		maxRecords: 16384, maxBytes: 64 << 20, log: slog.Default(),
 	}
 	for _, o := range opts {
@@ -86,6 +88,14 @@ func (c *config) validate() error {
 		return errors.New("client: Assign and Topics exclude each other: Assign names its topics")
 	case c.standalone() && (c.share || c.cooperative):
 		return errors.New("client: Assign excludes ShareByKey and Cooperative, which are about a group's members")
+	case c.byRecord && (c.share || c.cooperative || c.standalone()):
+		return errors.New("client: ShareByRecord excludes ShareByKey, Cooperative and Assign")
+	case c.byRecord && c.order != NoOrder:
+		return errors.New("client: ShareByRecord is for work without order: leave Order out")
+	case c.byRecord && c.reset == NoReset:
+		return errors.New("client: ShareByRecord needs ResetOffset(Earliest) or ResetOffset(Latest)")
+	case c.session < time.Second || c.session.Milliseconds() > tandemmsg.MaxSessionTimeout:
+		return fmt.Errorf("client: SessionTimeout(%v): 1 s to 1 h", c.session)
 	case !c.standalone() && c.group == "":
 		return errors.New("client: no group: add client.Group, or client.Assign")
 	case !c.standalone() && len(c.topics) == 0:

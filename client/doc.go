@@ -32,6 +32,12 @@
 //   - Bootstrap names brokers, without ShareByKey: whole partitions, ordinary commits. Handlers still run at once with order per key. Everything above the first record that is not done is done again
 //     after a crash.
 //
+// # Work without order
+//
+// With ShareByRecord in place of ShareByKey nobody has keys or partitions: every member asks for as many records as it has free handlers, and a little ahead, of any partition, and is given the next ones. It
+// suits work on single records (filter, map, send). What a member does not finish, because it leaves or is not heard of for its SessionTimeout, others get before anything new, and
+// Record.Attempt counts on. Such members and others cannot be in one group: the group refuses who comes second (INCONSISTENT_GROUP_PROTOCOL).
+//
 // # What is guaranteed
 //
 // At-least-once: a record is committed after its handler returned nil, its dead letter was acknowledged by all in-sync replicas, or it was skipped. Records of one key run one after the other in the order of their

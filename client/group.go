@@ -29,6 +29,9 @@ func (s *session) join(ctx context.Context, guard *commits.Guard, opts []kgo.Opt
 		}
 		return s.gain(ctx, s.cfg.parts())
 	}
+	if s.coop != nil {
+		return s.joinByRecord(guard, opts)
+	}
 	s.balancer, err = balancer.New(balancer.Config{
 		Share: s.cfg.share && s.features.IndividualCommit && s.features.KeyRangeFetch, Cooperative: s.cfg.cooperative, Sharing: s.sharing,
 		Revoked: s.onRevoked, Assigned: s.onAssigned, Lost: s.onLost, Log: s.log,

@@ -16,6 +16,9 @@ type task = executor.Task[*kgo.Record]
 
 // handle runs the handler for a record.
 func (s *session) handle(ctx context.Context, t *task) executor.Result {
+	if s.coop != nil {
+		defer s.coop.handled()
+	}
 	r := &Record{Record: t.Record, Attempt: int(t.Attempt()), ctx: ctx}
 	if s.cfg.hook.Handled == nil {
 		return resultOf(s.call(ctx, r))
@@ -82,6 +85,9 @@ func (s *session) writeDeadLetter(ctx context.Context, t *task) executor.Result 
 
 // stopped ends the session after a record that was given up.
 func (s *session) stopped(r executor.Report) {
+	if a := s.coop.of(r.TP); a != nil {
+		r.TP = a.tp
+	}
 	s.fail(&StoppedError{Topic: r.TP.Topic, Partition: r.TP.Partition, Offset: r.Offset, Key: r.Key, Attempts: int(r.Attempts), Err: r.Err})
 	if f := s.cfg.hook.Event; f != nil {
 		f(Event{Kind: Stopped, RecordInfo: infoOf(r.Info), Err: r.Err})
@@ -92,6 +98,9 @@ func (s *session) stopped(r executor.Report) {
 func (s *session) report(list []executor.Report) {
 	for i := range list {
 		r := &list[i]
+		if a := s.coop.of(r.TP); a != nil {
+			r.TP = a.tp
+		}
 		log := s.log.With("topic", r.TP.Topic, "partition", r.TP.Partition, "offset", r.Offset, "key", string(r.Key), "attempts", r.Attempts)
 		switch r.Kind {
 		case executor.Failed:

@@ -37,6 +37,14 @@ func Assign(ranges Ranges) Option { return func(c *config) { c.assign = ranges }
 // that has one of them off, or for a topic that does not allow it, the group gets whole partitions, and the log says so.
 func ShareByKey() Option { return func(c *config) { c.share = true } }
 
+// ShareByRecord is for work without any order: every member of the group works on records of every partition, whichever are next. A member that leaves or dies
+// loses what it has not done to the others, who get it before anything new. The order is NoOrder, and all members of a group have to say the same. It needs Run, and a gateway that allows
+// individual commits and cooperative fetch, or InProcess.
+func ShareByRecord() Option { return func(c *config) { c.byRecord, c.order = true, NoOrder } }
+
+// SessionTimeout sets after how long without a sign of this process others get what ShareByRecord gave it and is not done, 1 s to 1 h. Handlers may take longer: the process, not the handler, gives the sign. Default 30 s.
+func SessionTimeout(d time.Duration) Option { return func(c *config) { c.session = d } }
+
 // Cooperative lets the member go on through a rebalance with what it keeps. Without it a member finishes what it has begun
 // before each rebalance, and begins again after it.
 func Cooperative() Option { return func(c *config) { c.cooperative = true } }

@@ -55,6 +55,9 @@ func (s *session) keepAttempts(ctx context.Context, list []executor.Commit, errs
 
 // attemptsOf appends what a commit changes: its retries take the place of all that is kept of its key ranges.
 func (s *session) attemptsOf(changes []attempts.Change, c *executor.Commit) []attempts.Change {
+	if s.coop != nil {
+		return s.attemptsOfAcquired(changes, c)
+	}
 	kept := s.attempts.Of(c.TP.Topic, c.TP.Partition)
 	if len(kept) == 0 && len(c.Retries) == 0 {
 		return changes
@@ -76,6 +79,28 @@ func (s *session) attemptsOf(changes []attempts.Change, c *executor.Commit) []at
 		r := executor.Retry{Offset: offset, Hash: state.Hash, Keyed: state.Keyed}
 		if state.TopicID != id || c.Keys.Contains(r.Position(base)) {
 			changes = append(changes, attempts.Change{ID: attempts.ID{Topic: c.TP.Topic, Partition: c.TP.Partition, Offset: offset}})
+		}
+	}
+	return changes
+}
+
+// attemptsOfAcquired is attemptsOf for an acquired range.
+func (s *session) attemptsOfAcquired(changes []attempts.Change, c *executor.Commit) []attempts.Change {
+	a := s.coop.of(c.TP)
+	if a == nil {
+		return changes
+	}
+	kept := s.attempts.Of(a.tp.Topic, a.tp.Partition)
+	id := func(offset int64) attempts.ID {
+		return attempts.ID{Topic: a.tp.Topic, Partition: a.tp.Partition, Offset: offset}
+	}
+	for _, r := range c.Retries {
+		delete(kept, r.Offset)
+		changes = append(changes, attempts.Change{ID: id(r.Offset), State: &attempts.State{Attempts: r.Attempts, NextAt: r.NextAt, Final: r.Final, Cause: r.Cause, Hash: r.Hash, Keyed: r.Keyed}})
+	}
+	for offset := range kept {
+		if a.first <= offset && offset <= a.last {
+			changes = append(changes, attempts.Change{ID: id(offset)})
 		}
 	}
 	return changes

@@ -51,6 +51,7 @@ type session struct {
 	fetcher  *fetcher.Fetcher
 	runner   *run.Runner[*kgo.Record]
 	features tandemmsg.Features
+	coop     *coop // nil: but for ShareByRecord
 
 	mu    sync.Mutex
 	parts map[executor.TP]*part
@@ -173,6 +174,9 @@ func (s *session) findFeatures(ctx context.Context) (f tandemmsg.Features, err e
 
 // check compares what the user wants with what the brokers understand.
 func (s *session) check() error {
+	if s.cfg.byRecord {
+		return s.checkByRecord()
+	}
 	if !s.cfg.share && !s.cfg.assignsKeys() {
 		return nil
 	}
@@ -185,6 +189,19 @@ func (s *session) check() error {
 		s.log.Warn("partitions are not shared: the gateway has individual.commit.enable or key.range.fetch.enable off",
 			"individual.commit.enable", f.IndividualCommit, "key.range.fetch.enable", f.KeyRangeFetch)
 	}
+	return nil
+}
+
+func (s *session) checkByRecord() error {
+	switch f := s.features; {
+	case s.handler == nil:
+		return errors.New("client: ShareByRecord needs Run")
+	case !f.IndividualCommit && !f.KeyRangeFetch && !f.CooperativeFetch:
+		return ErrNoGateway
+	case !f.CooperativeFetch:
+		return errors.New("client: ShareByRecord: the gateway has cooperative.fetch.enable or individual.commit.enable off, or is too old")
+	}
+	s.coop = newCoop(s)
 	return nil
 }
 
@@ -213,6 +230,13 @@ func (s *session) drain() time.Duration {
 
 // end gives up everything gracefully, and ends all goroutines. When ctx ends before, what is not done and committed by then is left.
 func (s *session) end(ctx context.Context) {
+	if s.coop != nil && s.group != nil && s.runner != nil {
+		s.coop.stop()
+		if _, err := s.runner.Close(ctx, s.drain()); err != nil && !errors.Is(err, run.ErrClosed) {
+			s.log.Warn("records were left in the middle", "error", err)
+		}
+		s.coop.giveBack(ctx)
+	}
 	if s.group != nil && !s.cfg.standalone() {
 		if err := s.group.LeaveGroupContext(ctx); err != nil && ctx.Err() == nil {
 			s.log.Warn("leaving the group failed", "error", err)

@@ -79,6 +79,9 @@ func (s *session) flow(list []executor.Flow) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range list {
+		if s.coop != nil { // it asks for what there is room for
+			continue
+		}
 		p := s.parts[f.TP]
 		if p == nil {
 			if !f.Paused {

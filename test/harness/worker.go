@@ -19,6 +19,7 @@ type WorkerSpec struct {
 	Instance         string // static membership: who takes its place need not wait for its session to end
 	InProcess        bool   // without a gateway: Bootstrap is the cluster's
 	Cooperative      bool
+	ByRecord         time.Duration // share by record, with this session timeout
 	Concurrency      int
 	Buffered         int // records in memory
 

@@ -66,12 +66,17 @@ func (w *worker) run() error {
 }
 
 func (w *worker) options(log *slog.Logger) []client.Option {
-	opts := []client.Option{client.Bootstrap(w.Bootstrap), client.Group(w.Group), client.Topics(w.Topics...), client.ShareByKey(), client.Logger(log),
+	opts := []client.Option{client.Bootstrap(w.Bootstrap), client.Group(w.Group), client.Topics(w.Topics...), client.Logger(log),
 		client.OnAssigned(w.event("assigned")), client.OnRevoked(w.event("revoked")), client.OnLost(w.event("lost"))}
 	add := func(ok bool, o client.Option) {
 		if ok {
 			opts = append(opts, o)
 		}
+	}
+	if w.ByRecord > 0 {
+		opts = append(opts, client.ShareByRecord(), client.SessionTimeout(w.ByRecord))
+	} else {
+		opts = append(opts, client.ShareByKey())
 	}
 	add(w.InProcess, client.InProcess())
 	add(w.Cooperative, client.Cooperative())

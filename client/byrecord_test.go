@@ -1,0 +1,107 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tandem-kafka/tandem/internal/gateway"
+	"github.com/twmb/franz-go/pkg/kadm"
+)
+
+// Ten members work on one partition, all of them, and each record is with one of them. Then the stable offset is the end.
+func TestMembersShareAPartitionByRecord(t *testing.T) {
+	w := newWorld(t, nil)
+	w.Topic("t", 1)
+	const n = 3000
+	var mu sync.Mutex
+	by := map[string]int{}
+	var clients []*member
+	for i := range 10 {
+		name := fmt.Sprint(i)
+		clients = append(clients, w.run(w.judge(name, func(context.Context, *Record) error {
+			mu.Lock()
+			defer mu.Unlock()
+			by[name]++
+			return nil
+		}), ShareByRecord(), Concurrency(4)))
+	}
+	w.produce("t", n, n)
+	w.until("3000 records", func() bool { return w.count() >= n })
+	for _, c := range clients {
+		c.close()
+		if err := c.result(); err != nil {
+			t.Error(err)
+		}
+	}
+	w.wantOnce("t", n, n)
+	offsets, err := kadm.NewClient(w.Direct()).FetchOffsets(context.Background(), "g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, _ := offsets.Lookup("t", 0); o.At != n {
+		t.Errorf("the stable offset is %d, not %d", o.At, n)
+	}
+	if len(by) < 2 {
+		t.Errorf("handled by %v", by)
+	}
+}
+
+// What a member had in hand when it left goes to another one, whose attempt counts on; a record that fails for good becomes a dead letter.
+func TestAttemptsSurviveMembersThatShareByRecord(t *testing.T) {
+	w := newWorld(t, nil)
+	w.Topic("t", 1)
+	w.Topic("dead", 1)
+	w.produce("t", 10, 10)
+	stuck := w.run(w.judge("a", func(ctx context.Context, r *Record) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}), ShareByRecord(), Concurrency(10), DrainTimeout(20*time.Millisecond))
+	w.until("all are with the first", func() bool { return stuck.Stats().Running == 10 })
+	stuck.close()
+	var mu sync.Mutex
+	attempts := map[string][]int{}
+	next := w.run(w.judge("b", func(_ context.Context, r *Record) error {
+		mu.Lock()
+		defer mu.Unlock()
+		attempts[string(r.Key)] = append(attempts[string(r.Key)], r.Attempt)
+		if string(r.Key) == "k3" {
+			return errors.New("no")
+		}
+		return nil
+	}), ShareByRecord(), Concurrency(10), Retry(Backoff{First: time.Millisecond}, 4), DeadLetter("dead"))
+	w.until("9 records", func() bool { return w.count() >= 9 })
+	w.until("a dead letter", func() bool {
+		ends, err := kadm.NewClient(w.Direct()).ListEndOffsets(context.Background(), "dead")
+		o, _ := ends.Lookup("dead", 0)
+		return err == nil && o.Offset == 1
+	})
+	next.close()
+	mu.Lock()
+	defer mu.Unlock()
+	if got := fmt.Sprint(attempts["k3"], attempts["k4"]); got != "[2 3 4] [2]" {
+		t.Errorf("attempts %s", got)
+	}
+}
+
+func TestShareByRecordSaysWhatItNeeds(t *testing.T) {
+	for want, opts := range map[string][]Option{
+		"excludes ShareByKey":  {ShareByRecord(), ShareByKey()},
+		"without order":        {ShareByRecord(), Order(ByKey)},
+		"needs ResetOffset":    {ShareByRecord(), ResetOffset(NoReset)},
+		"SessionTimeout(1ms):": {ShareByRecord(), SessionTimeout(time.Millisecond)},
+	} {
+		if _, err := New(append([]Option{Bootstrap("b:1"), Group("g"), Topics("t")}, opts...)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	w := newWorld(t, func(c *gateway.Config) { c.CooperativeFetch = false })
+	w.Topic("t", 1)
+	if err := w.run(w.judge("a", nil), ShareByRecord()).result(); err == nil || !strings.Contains(err.Error(), "cooperative.fetch.enable") {
+		t.Errorf("error %v", err)
+	}
+}

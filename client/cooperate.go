@@ -1,0 +1,401 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tandem-kafka/tandem/client/internal/attempts"
+	"github.com/tandem-kafka/tandem/client/internal/executor"
+	"github.com/tandem-kafka/tandem/tandemmsg"
+)
+
+// This file fetches cooperatively, for ShareByRecord: the gateway says which offsets are this member's. Each acquired range is a partition of its own to the
+// runner, with one holding that begins and ends with it.
+
+// coop is what a member has acquired.
+type coop struct {
+	s      *session
+	handed atomic.Int64  // handlers that ended
+	ended  chan struct{} // one has; cap 1
+	cancel context.CancelFunc
+	done   chan struct{} // the loop has ended
+
+	mu     sync.Mutex
+	ranges map[executor.TP]*acquired
+	seq    int64
+
+	// Of the loop's goroutine.
+	topics      []coopTopic
+	looked      time.Time
+	coordinator int // -1: not known
+	contact     time.Time
+	rate        float64 // records done per second
+	rated       time.Time
+	counted     int64
+	ahead       time.Duration // for how long records are to be in memory
+}
+
+// acquired is an acquired range.
+type acquired struct {
+	tp          executor.TP // the partition
+	first, last int64
+	attempt     int32
+}
+
+type coopTopic struct {
+	name   string
+	id     [16]byte
+	starts []int64 // of each partition: where the group begins if it has committed nothing
+}
+
+const (
+	coopWait  = 500 * time.Millisecond // length of a long poll
+	coopPause = 100 * time.Millisecond
+	// A member has records in memory for so long at the pace at which it works: twice the time that a fetch takes, at least and at most.
+	leastAhead, mostAhead = 10 * time.Millisecond, 500 * time.Millisecond
+)
+
+// startCooperation begins to fetch.
+func (s *session) startCooperation() {
+	ctx, cancel := context.WithCancel(s.ctx)
+	s.coop.cancel = cancel
+	s.work.Go(func() {
+		defer close(s.coop.done)
+		s.coop.run(ctx)
+	})
+}
+
+func newCoop(s *session) *coop {
+	return &coop{s: s, ended: make(chan struct{}, 1), done: make(chan struct{}), ranges: map[executor.TP]*acquired{}, coordinator: -1, ahead: leastAhead, cancel: func() {}}
+}
+
+// of is the partition and range that a partition of the runner stands for; nil: none.
+func (c *coop) of(tp executor.TP) *acquired {
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ranges[tp]
+}
+
+func (c *coop) handled() {
+	c.handed.Add(1)
+	select {
+	case c.ended <- struct{}{}:
+	default:
+	}
+}
+
+// run fetches until ctx ends.
+func (c *coop) run(ctx context.Context) {
+	c.contact = time.Now()
+	for ctx.Err() == nil {
+		free := c.appetite()
+		quarter := c.s.cfg.session / 4
+		if free <= 0 && time.Since(c.contact) < quarter {
+			timer := time.NewTimer(max(time.Millisecond, quarter-time.Since(c.contact)))
+			select {
+			case <-c.ended:
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+			timer.Stop()
+			continue
+		}
+		if err := c.fetch(ctx, int32(max(free, 0))); err != nil && ctx.Err() == nil {
+			c.failed(err)
+			pause(ctx, coopPause)
+		}
+	}
+}
+
+// appetite is how many records the member can take: for its free handlers, and for a moment ahead at its pace.
+func (c *coop) appetite() int {
+	now, handed := time.Now(), c.handed.Load()
+	if d := now.Sub(c.rated); d >= 50*time.Millisecond {
+		c.rate = (c.rate + float64(handed-c.counted)/d.Seconds()) / 2
+		c.rated, c.counted = now, handed
+	}
+	target := min(c.s.cfg.concurrency+int(c.rate*c.ahead.Seconds()), c.s.cfg.maxRecords)
+	records := c.s.runner.Stats().Records
+	free := target - records
+	if records >= c.s.cfg.concurrency && free < target/4 { // all handlers have work: not for a few
+		return 0
+	}
+	return free
+}
+
+// failed is told of an error of a fetch.
+func (c *coop) failed(err error) {
+	switch {
+	case errors.Is(err, kerr.NotCoordinator), errors.Is(err, kerr.CoordinatorNotAvailable), !isKafka(err):
+		c.coordinator = -1
+	case errors.Is(err, kerr.IllegalGeneration), errors.Is(err, kerr.UnknownMemberID): // it joins again
+	case refused(err), errors.Is(err, kerr.PolicyViolation):
+		c.s.fail(fmt.Errorf("client: cooperative fetch: %w", err))
+		return
+	}
+	c.looked = time.Time{}
+	c.s.log.Debug("a cooperative fetch failed; trying again", "error", err)
+}
+
+// fetch fetches once, for up to so many records.
+func (c *coop) fetch(ctx context.Context, records int32) error {
+	m := c.s.member()
+	if m.ID == "" || m.Generation < 0 {
+		return kerr.UnknownMemberID
+	}
+	if time.Since(c.contact) > c.s.cfg.session { // this process was halted: others have what it has
+		c.drop()
+	}
+	if err := c.look(ctx); err != nil {
+		return err
+	}
+	req := c.request(tandemmsg.Cooperative{Group: c.s.cfg.group, Generation: m.Generation, Member: m.ID, SessionTimeout: int32(c.s.cfg.session.Milliseconds()), MaxRecords: records})
+	began := time.Now()
+	resp, err := c.send(ctx, req)
+	if err != nil {
+		return err
+	}
+	c.contact = began
+	given := int64(0)
+	for ti := range resp.Topics {
+		for pi := range resp.Topics[ti].Partitions {
+			p := &resp.Topics[ti].Partitions[pi]
+			if err == nil {
+				err = kerr.ErrorForCode(p.ErrorCode)
+			}
+			if ti < len(c.topics) {
+				given += c.take(ctx, tpOf(c.topics[ti].name, p.Partition), p)
+			}
+		}
+	}
+	if given >= int64(records)*3/4 && records > 0 { // it did not wait for records
+		c.ahead = min(max(leastAhead, (c.ahead+2*time.Since(began))/2), mostAhead)
+	}
+	return err
+}
+
+// look finds the coordinator and the topics.
+func (c *coop) look(ctx context.Context) error {
+	if c.coordinator < 0 {
+		req := kmsg.NewPtrFindCoordinatorRequest()
+		req.CoordinatorKey, req.CoordinatorKeys = c.s.cfg.group, []string{c.s.cfg.group}
+		resp, err := req.RequestWith(ctx, c.s.data[0])
+		if err != nil {
+			return err
+		}
+		id, code := resp.NodeID, resp.ErrorCode
+		if len(resp.Coordinators) == 1 {
+			id, code = resp.Coordinators[0].NodeID, resp.Coordinators[0].ErrorCode
+		}
+		if err := kerr.ErrorForCode(code); err != nil {
+			return err
+		}
+		c.coordinator = int(id)
+	}
+	if time.Since(c.looked) < 10*time.Second {
+		return nil
+	}
+	admin := kadm.NewClient(c.s.data[0])
+	details, err := admin.ListTopicsWithInternal(ctx, c.s.cfg.topics...)
+	if err != nil {
+		return err
+	}
+	var topics []coopTopic
+	for _, name := range c.s.cfg.topics {
+		d := details[name]
+		if d.Err != nil || len(d.Partitions) == 0 {
+			c.s.log.Warn("a topic is not there", "topic", name, "error", d.Err)
+			continue
+		}
+		t := coopTopic{name: name, id: d.ID, starts: make([]int64, len(d.Partitions))}
+		if i := slices.IndexFunc(c.topics, func(t coopTopic) bool { return t.name == name && t.id == d.ID && len(t.starts) == len(d.Partitions) }); i >= 0 {
+			t = c.topics[i]
+		} else if c.s.cfg.reset == Latest {
+			ends, err := admin.ListEndOffsets(ctx, name)
+			if err != nil {
+				return err
+			}
+			for p := range t.starts {
+				o, ok := ends.Lookup(name, int32(p))
+				if !ok || o.Err != nil {
+					return fmt.Errorf("the end of topic %s, partition %d: %w", name, p, o.Err)
+				}
+				t.starts[p] = o.Offset
+			}
+		}
+		topics = append(topics, t)
+	}
+	c.topics, c.looked = topics, time.Now()
+	return nil
+}
+
+func (c *coop) request(ask tandemmsg.Cooperative) *kmsg.FetchRequest {
+	req := kmsg.NewPtrFetchRequest()
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.SessionEpoch = int32(coopWait.Milliseconds()), 1, int32(min(c.s.cfg.maxBytes, 16<<20)), -1
+	req.IsolationLevel = int8(c.s.cfg.isolation)
+	_ = tandemmsg.WriteCooperative(req, ask) // config's validate saw to it
+	has := map[executor.TP][]tandemmsg.AcquiredRange{}
+	c.mu.Lock()
+	for _, a := range c.ranges {
+		has[a.tp] = append(has[a.tp], tandemmsg.AcquiredRange{OffsetRange: tandemmsg.OffsetRange{First: a.first, Last: a.last}, Attempt: a.attempt})
+	}
+	c.mu.Unlock()
+	for _, t := range c.topics {
+		rt := kmsg.NewFetchRequestTopic()
+		rt.Topic, rt.TopicID = t.name, t.id
+		for p, start := range t.starts {
+			rp := kmsg.NewFetchRequestTopicPartition()
+			rp.Partition, rp.FetchOffset, rp.PartitionMaxBytes = int32(p), start, req.MaxBytes
+			of := has[tpOf(t.name, int32(p))]
+			slices.SortFunc(of, func(a, b tandemmsg.AcquiredRange) int { return int(min(max(a.First-b.First, -1), 1)) })
+			_ = tandemmsg.SetAcquiredRanges(&rp, of)
+			rt.Partitions = append(rt.Partitions, rp)
+		}
+		req.Topics = append(req.Topics, rt)
+	}
+	return req
+}
+
+func (c *coop) send(ctx context.Context, req *kmsg.FetchRequest) (*kmsg.FetchResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.s.cfg.session)
+	defer cancel()
+	kresp, err := c.s.data[0].Broker(c.coordinator).Request(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	resp := kresp.(*kmsg.FetchResponse)
+	return resp, kerr.ErrorForCode(resp.ErrorCode)
+}
+
+// take takes in what a partition's answer gives, and returns how many offsets that are.
+func (c *coop) take(ctx context.Context, tp executor.TP, p *kmsg.FetchResponseTopicPartition) (given int64) {
+	ranges, err := tandemmsg.AcquiredRanges(p)
+	if err != nil || len(ranges) == 0 {
+		if err != nil {
+			c.s.log.Error("an answer cannot be read", "topic", tp.Topic, "partition", tp.Partition, "error", err)
+		}
+		return 0
+	}
+	fetched, _ := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
+		Topic: tp.Topic, Partition: tp.Partition, IsolationLevel: c.level(), Offset: ranges[0].First,
+	}, p, kgo.DefaultDecompressor(), nil)
+	if fetched.Err != nil { // what the member does not say it has, it is given again
+		c.s.log.Error("records cannot be read", "topic", tp.Topic, "partition", tp.Partition, "error", fetched.Err)
+		return 0
+	}
+	if c.s.attempts != nil && slices.ContainsFunc(ranges, func(r tandemmsg.AcquiredRange) bool { return r.Attempt > 1 }) {
+		if err := c.s.attempts.CatchUp(ctx); err != nil {
+			c.s.log.Warn("the attempts of records that are not done cannot be read; they count from what is known", "error", err)
+		}
+	}
+	records := fetched.Records
+	for _, r := range ranges {
+		from, _ := slices.BinarySearchFunc(records, r.First, func(r *kgo.Record, at int64) int { return int(min(max(r.Offset-at, -1), 1)) })
+		to, _ := slices.BinarySearchFunc(records, r.Last+1, func(r *kgo.Record, at int64) int { return int(min(max(r.Offset-at, -1), 1)) })
+		c.begin(tp, r, records[from:to])
+		given += r.Last - r.First + 1
+	}
+	if f := c.s.cfg.hook.Fetched; f != nil {
+		f(tp.Topic, tp.Partition, len(records), len(p.RecordBatches), max(0, p.HighWatermark-ranges[len(ranges)-1].Last-1))
+	}
+	return given
+}
+
+func (c *coop) level() kgo.IsolationLevel {
+	if c.s.cfg.isolation == ReadCommitted {
+		return kgo.ReadCommitted()
+	}
+	return kgo.ReadUncommitted()
+}
+
+// begin has the runner work on an acquired range.
+func (c *coop) begin(tp executor.TP, r tandemmsg.AcquiredRange, records []*kgo.Record) {
+	a := executor.Assignment{Base: 1, Start: r.First}
+	if r.Attempt > 1 {
+		a.Retries = c.retries(tp, r, records)
+	}
+	c.mu.Lock()
+	c.seq++
+	own := executor.TP{Topic: tp.Topic + "\x00" + strconv.FormatInt(c.seq, 10), Partition: tp.Partition}
+	c.ranges[own] = &acquired{tp: tp, first: r.First, last: r.Last, attempt: r.Attempt}
+	c.mu.Unlock()
+	if err := c.s.runner.Assign(own, a); err != nil {
+		c.forget(own)
+		return
+	}
+	c.s.runner.Fetched(own, executor.Fetch[*kgo.Record]{From: r.First, To: r.Last + 1, Records: records})
+}
+
+// retries are the attempts of records that were given out before: as often as they were, or more often where a member that had them has kept that.
+func (c *coop) retries(tp executor.TP, r tandemmsg.AcquiredRange, records []*kgo.Record) (list []executor.Retry) {
+	var kept map[int64]attempts.State
+	if c.s.attempts != nil {
+		kept = c.s.attempts.Of(tp.Topic, tp.Partition)
+	}
+	for _, rec := range records {
+		before := executor.Retry{Offset: rec.Offset, Attempts: r.Attempt - 1}
+		if k, ok := kept[rec.Offset]; ok {
+			before.Attempts, before.NextAt, before.Final, before.Cause = max(before.Attempts, k.Attempts), k.NextAt, k.Final, k.Cause
+		}
+		list = append(list, before)
+	}
+	return list
+}
+
+func (c *coop) forget(own executor.TP) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.ranges, own)
+}
+
+// drop lets go of everything, since others have it.
+func (c *coop) drop() {
+	c.mu.Lock()
+	var all []executor.TP
+	for own := range c.ranges {
+		all = append(all, own)
+	}
+	clear(c.ranges)
+	c.mu.Unlock()
+	if len(all) > 0 {
+		c.s.log.Warn("this member was not heard of for its session timeout: others have what it had", "session_timeout", c.s.cfg.session)
+	}
+	for _, own := range all {
+		c.s.runner.Lost(own, nil)
+	}
+}
+
+// stop ends the loop, and gives back what is not done once the runner has ended.
+func (c *coop) stop() {
+	c.cancel()
+	<-c.done
+}
+
+func (c *coop) giveBack(ctx context.Context) {
+	m := c.s.member()
+	if m.ID == "" || m.Generation < 0 || c.coordinator < 0 {
+		return
+	}
+	c.mu.Lock()
+	clear(c.ranges)
+	c.mu.Unlock()
+	req := c.request(tandemmsg.Cooperative{Group: c.s.cfg.group, Generation: m.Generation, Member: m.ID})
+	req.MaxWaitMillis = 0
+	if _, err := c.send(ctx, req); err != nil {
+		c.s.log.Debug("what is not done was not given back; others get it a little later", "error", err)
+	}
+}
