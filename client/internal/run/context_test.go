@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,6 +161,41 @@ func TestCloseEndsWithItsContext(t *testing.T) {
 		defer cancel()
 		if _, err := r.Close(ctx, time.Second); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("close: %v", err)
+		}
+	})
+}
+
+// A Revoke that waits for a commit when Close is cut short does not wait on, and none that comes later.
+func TestRevokeEndsWithTheRunner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, log(1, "a"))
+		c := h.config(1)
+		c.Commit = func(ctx context.Context, list []executor.Commit) []error { // nobody answers
+			<-ctx.Done()
+			return slices.Repeat([]error{ctx.Err()}, len(list))
+		}
+		r := start(t, c)
+		h.assign(t, r)
+		h.feed(r, 1)
+		time.Sleep(time.Millisecond)
+		revoked := make(chan error, 1)
+		revoke := func() {
+			_, err := r.Revoke(context.Background(), orders, nil, time.Second)
+			revoked <- err
+		}
+		go revoke()
+		time.Sleep(time.Millisecond)
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		if _, err := r.Close(ended, time.Second); !errors.Is(err, context.Canceled) {
+			t.Errorf("closed with %v", err)
+		}
+		if err := <-revoked; !errors.Is(err, ErrClosed) {
+			t.Errorf("revoked with %v", err)
+		}
+		go revoke()
+		if err := <-revoked; !errors.Is(err, ErrClosed) {
+			t.Errorf("revoked after Close with %v", err)
 		}
 	})
 }

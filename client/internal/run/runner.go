@@ -160,7 +160,7 @@ func (r *Runner[R]) Lost(tp executor.TP, keys keyrange.Set) {
 
 // Revoke gives key ranges of a partition back, nil: all: nothing of theirs starts any more, handlers may end within limit, then
 // their contexts are cancelled, and what is done is committed. It returns once that is over, or with ctx's error when ctx ends
-// before; the revocation then goes on.
+// before; the revocation then goes on. ErrClosed: the Runner has ended, and nobody knows what is committed.
 func (r *Runner[R]) Revoke(ctx context.Context, tp executor.TP, keys keyrange.Set, limit time.Duration) (executor.Released, error) {
 	r.mu.Lock()
 	now := r.now()
@@ -174,6 +174,13 @@ func (r *Runner[R]) Revoke(ctx context.Context, tp executor.TP, keys keyrange.Se
 		return rel, nil
 	case <-ctx.Done():
 		return executor.Released{ID: id, TP: tp}, ctx.Err()
+	case <-r.ctx.Done():
+	}
+	select {
+	case rel := <-released:
+		return rel, nil
+	default: // Close was cut short, or came before
+		return executor.Released{ID: id, TP: tp}, ErrClosed
 	}
 }
 
