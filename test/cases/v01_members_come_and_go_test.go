@@ -13,12 +13,12 @@ import (
 // A consumer is added in the middle of the load, and consumers drop 100 times: their network fails and returns, they leave and return, they
 // die and are replaced. Nobody is ever stuck, with few keys and with many (case V1).
 func TestMembersComeAndGo(t *testing.T) {
-	comeAndGoOnEngines(t, engines, churn{outage: 50 * time.Millisecond, deaths: 4, until: func() bool { return true }})
+	comeAndGoOnEngines(t, kinds, churn{outage: 50 * time.Millisecond, deaths: 4, until: func() bool { return true }})
 }
 
 // The same with outages of 3 s and many deaths (case V1).
 func TestSoakMembersComeAndGo(t *testing.T) {
-	comeAndGoOnEngines(t, enginesAlone, churn{outage: 3 * time.Second, deaths: 30, until: harness.Until(harness.Soak(t, 15))})
+	comeAndGoOnEngines(t, kindsAlone, churn{outage: 3 * time.Second, deaths: 30, until: harness.Until(harness.Soak(t, 15))})
 }
 
 // churn is what happens to the members: at most 100 drops, begun while until is true.
@@ -28,19 +28,19 @@ type churn struct {
 	until  func() bool
 }
 
-func comeAndGoOnEngines(t *testing.T, on func(*testing.T, harness.GatewayConfig, func(*testing.T, engine)), c churn) {
-	on(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
+func comeAndGoOnEngines(t *testing.T, on func(*testing.T, harness.GatewayConfig, func(*testing.T, engine, kind)), c churn) {
+	on(t, harness.GatewayConfig{}, func(t *testing.T, e engine, of kind) {
 		t.Parallel() // mostly it waits for sessions to end
 		for _, keys := range []int{2, 10_000} {
 			t.Run(fmt.Sprintf("%d keys", keys), func(t *testing.T) {
 				t.Parallel()
-				comeAndGo(t, e, keys, c)
+				comeAndGo(t, e, of, keys, c)
 			})
 		}
 	})
 }
 
-func comeAndGo(t *testing.T, e engine, keys int, ch churn) {
+func comeAndGo(t *testing.T, e engine, of kind, keys int, ch churn) {
 	const members, drops, rate = 4, 100, 500
 	source, view := e.source(t, 1, 8)
 	group, l := harness.Name(t, "group"), harness.NewLedger()
@@ -48,7 +48,7 @@ func comeAndGo(t *testing.T, e engine, keys int, ch churn) {
 	stop := load(t, e, l, harness.Production{Topic: source, Rate: rate, Keys: keys})
 
 	type member struct {
-		*harness.Consumer
+		harness.Member
 		link *link
 		name string
 	}
@@ -57,10 +57,10 @@ func comeAndGo(t *testing.T, e engine, keys int, ch churn) {
 	start := func(i int) {
 		started++
 		m := &member{link: newLink(), name: fmt.Sprintf("member-%d", started)}
-		c := e.consumer(group, m.name, view)
+		c := e.consumer(group, m.name, of.reads(source, view))
 		c.Session = 2*time.Second + ch.outage // longer than an outage: the member stays one
 		c.Opts = append(c.Opts, kgo.Dialer(m.link.Dial), kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }))
-		m.Consumer = harness.Consume(t, l, c)
+		m.Member = of.start(t, l, c, nil)
 		consumers[i] = m
 	}
 	flowing := func(what string) {
@@ -113,5 +113,7 @@ func comeAndGo(t *testing.T, e engine, keys int, ch churn) {
 	for _, m := range consumers {
 		m.Close()
 	}
-	l.Check(t, harness.View(1, 8))
+	if r := l.Check(t, of.where(1, 8)); r.Within > 0 {
+		t.Errorf("%d times a member worked twice on a key at once", r.Within)
+	}
 }

@@ -25,7 +25,7 @@ func TestThroughputWithMoreConsumers(t *testing.T) {
 func scale(t *testing.T, e engine, work time.Duration, records func(members int) int, factor float64) {
 	const most, tries = 16, 3
 	source, view := e.source(t, 1, most)
-	group, l, has := harness.Name(t, "group"), harness.NewLedger(), newAssignment()
+	group, l, has := harness.Name(t, "group"), harness.NewLedger(), newAssignment(most)
 	keys := keysOf(most, 20)
 	var consumers []*harness.Consumer
 	var handled, working atomic.Int64 // records, and nanoseconds at work

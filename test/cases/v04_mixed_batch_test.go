@@ -12,11 +12,11 @@ import (
 
 // A producer's batch of 2,000 mixed keys, compressed: every consumer gets its share of it, and nobody another's keys (case V4).
 func TestBatchOfMixedKeys(t *testing.T) {
-	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
+	kinds(t, harness.GatewayConfig{}, func(t *testing.T, e engine, of kind) {
 		for name, codec := range map[string]kgo.CompressionCodec{
 			"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
 		} {
-			t.Run(name, func(t *testing.T) { mixedBatch(t, e, codec) })
+			t.Run(name, func(t *testing.T) { mixedBatch(t, e, of, codec) })
 		}
 	})
 }
@@ -33,15 +33,14 @@ func (w *written) OnProduceBatchWritten(_ kgo.BrokerMetadata, _ string, _ int32,
 	w.batches = append(w.batches, m)
 }
 
-func mixedBatch(t *testing.T, e engine, codec kgo.CompressionCodec) {
+func mixedBatch(t *testing.T, e engine, of kind, codec kgo.CompressionCodec) {
 	const members, k, records = 4, 8, 2000
 	source, view := e.source(t, 1, k)
-	group, l, has := harness.Name(t, "group"), harness.NewLedger(), newAssignment()
+	group, l, has := harness.Name(t, "group"), harness.NewLedger(), newAssignment(k)
 	var mu sync.Mutex
 	owner := map[string]string{} // of each key
 	for i := range members {
-		c := e.consumer(group, fmt.Sprintf("member-%d", i), view)
-		c.Opts = append(c.Opts, has.of(c.Member)...)
+		c := e.consumer(group, fmt.Sprintf("member-%d", i), of.reads(source, view))
 		c.Handle = func(r *kgo.Record) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -50,7 +49,7 @@ func mixedBatch(t *testing.T, e engine, codec kgo.CompressionCodec) {
 			}
 			owner[string(r.Key)] = c.Member
 		}
-		harness.Consume(t, l, c)
+		of.start(t, l, c, has)
 	}
 	await(t, 20*time.Second, func() string {
 		for i := range members {
@@ -75,7 +74,7 @@ func mixedBatch(t *testing.T, e engine, codec kgo.CompressionCodec) {
 		return ""
 	})
 	l.AwaitDone(t, 20*time.Second)
-	r := l.Check(t, harness.View(1, k))
+	r := l.Check(t, of.where(1, k))
 	for i := range members {
 		if n := r.Members[fmt.Sprintf("member-%d", i)]; n < records/members {
 			t.Errorf("member %d got %d of %d records", i, n, 2*records)

@@ -17,7 +17,7 @@ func TestPartitionTakenOverFarBehind(t *testing.T) {
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
 		const k, records, stuck = 4, 10_400, 2000
 		source, view := e.source(t, 1, k)
-		group, l, has := harness.Name(t, "group"), harness.NewLedger(), newAssignment()
+		group, l, has := harness.Name(t, "group"), harness.NewLedger(), newAssignment(k)
 		harness.WatchCommitted(t, e.kafka, group, source, l)
 
 		var mu sync.Mutex

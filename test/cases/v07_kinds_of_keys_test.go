@@ -15,7 +15,7 @@ import (
 // Records without a key, with an empty, a binary and a long key, and two keys with one hash, in three topics of two partitions that one
 // group reads through views: each arrives once, with its key as it was, where the formula says and in order (case V7).
 func TestKindsOfKeys(t *testing.T) {
-	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
+	kinds(t, harness.GatewayConfig{}, func(t *testing.T, e engine, of kind) {
 		const topics, base, k, records, members = 3, 2, 4, 600, 3
 		one, other := equalHash()
 		keys := [][]byte{nil, {}, {0}, {0, 0xff, 0xfe, 0x80, 0}, one, other, make([]byte, 10_000), []byte("key"), []byte("schlüssel"), nil}
@@ -24,13 +24,14 @@ func TestKindsOfKeys(t *testing.T) {
 		var views []string
 		for range topics {
 			source, view := e.source(t, base, base*k)
-			views = append(views, view)
+			read := of.reads(source, view)
+			views = append(views, read)
 			l := harness.NewLedger()
-			ledgers[view] = l
+			ledgers[read] = l
 			harness.WatchCommitted(t, e.kafka, group, source, l)
 			defer func() {
-				if r := l.Check(t, harness.View(base, k)); r.Duplicates > 0 {
-					t.Errorf("%s: %d duplicates", view, r.Duplicates)
+				if r := l.Check(t, of.where(base, k)); r.Duplicates > 0 {
+					t.Errorf("%s: %d duplicates", read, r.Duplicates)
 				}
 			}()
 			harness.Produce(t, e.gateway.Bootstrap, l, harness.Production{Topic: source, Records: records, Batch: 50, Key: func(i int) []byte { return keys[i%len(keys)] }})
@@ -44,7 +45,7 @@ func TestKindsOfKeys(t *testing.T) {
 				now := time.Now()
 				ledgers[r.Topic].Delivered(harness.Delivery{Member: c.Member, Partition: r.Partition, Offset: r.Offset, N: valueOf(t, r).N, Start: now, End: now})
 			}
-			harness.Consume(t, harness.NewLedger(), c)
+			of.start(t, harness.NewLedger(), c, nil)
 		}
 		for _, l := range ledgers {
 			l.AwaitDone(t, 20*time.Second)

@@ -13,13 +13,13 @@ import (
 // Offsets that hold no record hold nothing back: in a compacted topic, and with aborted transactions and markers at the log's end, the
 // group's offset on the source reaches that end (case V8).
 func TestStableOffsetPassesGaps(t *testing.T) {
-	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
-		t.Run("aborted", func(t *testing.T) { aborted(t, e) })
-		t.Run("compacted", func(t *testing.T) { compacted(t, e) }) // the last: it may start the gateway again
+	kinds(t, harness.GatewayConfig{}, func(t *testing.T, e engine, of kind) {
+		t.Run("aborted", func(t *testing.T) { aborted(t, e, of) })
+		t.Run("compacted", func(t *testing.T) { compacted(t, e, of) }) // the last: it may start the gateway again
 	})
 }
 
-func compacted(t *testing.T, e engine) {
+func compacted(t *testing.T, e engine, of kind) {
 	const keys, records = 50, 2000
 	source, view := e.source(t, 1, 8, "cleanup.policy", "compact", "min.cleanable.dirty.ratio", "0.01", "segment.ms", "100", "delete.retention.ms", "100")
 	written := harness.NewLedger() // for the numbers only
@@ -51,10 +51,10 @@ func compacted(t *testing.T, e engine) {
 		}
 		return ""
 	})
-	reachesEnd(t, e, source, view, left)
+	reachesEnd(t, e, of, source, view, left, false)
 }
 
-func aborted(t *testing.T, e engine) {
+func aborted(t *testing.T, e engine, of kind) {
 	const rounds, records = 12, 100
 	source, view := e.source(t, 1, 8)
 	keys := keysOf(8, 5)
@@ -91,20 +91,20 @@ func aborted(t *testing.T, e engine) {
 		t.Fatalf("the topic has %d records, %d of them committed", len(all), len(decided))
 	}
 	t.Run("read_committed", func(t *testing.T) {
-		reachesEnd(t, e, source, view, decided, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+		reachesEnd(t, e, of, source, view, decided, true)
 	})
-	t.Run("read_uncommitted", func(t *testing.T) { reachesEnd(t, e, source, view, all) })
+	t.Run("read_uncommitted", func(t *testing.T) { reachesEnd(t, e, of, source, view, all, false) })
 }
 
 // reachesEnd lets a group read a view and wants it to get these records and its offset on the source to reach the end of the log.
-func reachesEnd(t *testing.T, e engine, source, view string, records []*kgo.Record, opts ...kgo.Opt) {
+func reachesEnd(t *testing.T, e engine, of kind, source, view string, records []*kgo.Record, committed bool) {
 	t.Helper()
 	l, group := ledgerOf(t, records), harness.Name(t, "group")
 	harness.WatchCommitted(t, e.kafka, group, source, l)
 	for i := range 3 {
-		c := e.consumer(group, fmt.Sprintf("member-%d", i), view)
-		c.Opts = append(c.Opts, opts...)
-		harness.Consume(t, l, c)
+		c := e.consumer(group, fmt.Sprintf("member-%d", i), of.reads(source, view))
+		c.Committed = committed
+		of.start(t, l, c, nil)
 	}
 	l.AwaitDone(t, 20*time.Second)
 	end := logEnd(t, e.kafka, source)
@@ -114,7 +114,7 @@ func reachesEnd(t *testing.T, e engine, source, view string, records []*kgo.Reco
 		}
 		return ""
 	})
-	if r := l.Check(t, harness.View(1, 8)); r.Duplicates > 0 {
+	if r := l.Check(t, of.where(1, 8)); r.Duplicates > 0 {
 		t.Errorf("%d duplicates", r.Duplicates)
 	}
 }

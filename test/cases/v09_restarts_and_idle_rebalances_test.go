@@ -14,7 +14,7 @@ import (
 // One record, restart, one record, restart, ten times, with the record before or after the restart, twice of the gateway too: each is
 // delivered once, none is skipped, and the group's offset on the source is after it (case V9).
 func TestRecordThenRestart(t *testing.T) {
-	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
+	kinds(t, harness.GatewayConfig{}, func(t *testing.T, e engine, of kind) {
 		t.Parallel()
 		const rounds = 10
 		source, view := e.source(t, 1, 4)
@@ -28,7 +28,7 @@ func TestRecordThenRestart(t *testing.T) {
 			if i%2 == 0 {
 				produce()
 			}
-			c := harness.Consume(t, l, e.consumer(group, fmt.Sprintf("member-%d", i), view))
+			c := of.start(t, l, e.consumer(group, fmt.Sprintf("member-%d", i), of.reads(source, view)), nil)
 			if i%2 == 1 {
 				produce()
 			}
@@ -42,7 +42,7 @@ func TestRecordThenRestart(t *testing.T) {
 				t.Errorf("after record %d the group's offset on the source is %d, want %d", i, at, want)
 			}
 		}
-		if r := l.Check(t, harness.View(1, 4)); r.Duplicates > 0 {
+		if r := l.Check(t, of.where(1, 4)); r.Duplicates > 0 {
 			t.Errorf("%d duplicates", r.Duplicates)
 		}
 	})
@@ -51,21 +51,21 @@ func TestRecordThenRestart(t *testing.T) {
 // The partition is idle and the group rebalances again and again, as members come and go: the committed offsets, of the view through the
 // gateway and of the source on the cluster, stay inside the log and never go back, whichever reset policy the consumers have (case V9).
 func TestIdleRebalances(t *testing.T) {
-	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
+	kinds(t, harness.GatewayConfig{}, func(t *testing.T, e engine, of kind) {
 		t.Parallel()
-		for name, reset := range map[string]kgo.Offset{"earliest": kgo.NewOffset().AtStart(), "latest": kgo.NewOffset().AtEnd()} {
-			t.Run(name, func(t *testing.T) {
+		for _, policy := range []string{"earliest", "latest"} {
+			t.Run(policy, func(t *testing.T) {
 				t.Parallel()
-				idleRebalances(t, e, name, kgo.ConsumeResetOffset(reset))
+				idleRebalances(t, e, of, policy)
 			})
 		}
 	})
 }
 
-func idleRebalances(t *testing.T, e engine, policy string, reset kgo.Opt) {
+func idleRebalances(t *testing.T, e engine, of kind, policy string) {
 	const k, old, deleted, fresh, rounds = 4, 40, 10, 16, 3
 	source, view := e.source(t, 1, k)
-	group, has := harness.Name(t, "group"), newAssignment()
+	group, has := harness.Name(t, "group"), newAssignment(k)
 	keys := keysOf(k, 3)
 	produce := func(n int) {
 		harness.Produce(t, e.gateway.Bootstrap, harness.NewLedger(), harness.Production{Topic: source, Records: n, Key: func(i int) []byte { return keys[i%len(keys)] }})
@@ -77,10 +77,10 @@ func idleRebalances(t *testing.T, e engine, policy string, reset kgo.Opt) {
 	got := map[int64]int{} // deliveries of each offset
 	seen := map[int32]int64{}
 	started := 0
-	start := func() (string, *harness.Consumer) {
+	start := func() (string, harness.Member) {
 		started++
-		c := e.consumer(group, fmt.Sprintf("member-%d", started), view)
-		c.Opts = append(append(c.Opts, reset), has.of(c.Member)...)
+		c := e.consumer(group, fmt.Sprintf("member-%d", started), of.reads(source, view))
+		c.Latest = policy == "latest"
 		c.Handle = func(r *kgo.Record) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -89,13 +89,16 @@ func idleRebalances(t *testing.T, e engine, policy string, reset kgo.Opt) {
 				seen[r.Partition] = r.Offset
 			}
 		}
-		return c.Member, harness.Consume(t, harness.NewLedger(), c)
+		return c.Member, of.start(t, harness.NewLedger(), c, has)
 	}
 	stayed, stays := start()
 	last := map[string]int64{}
 	look := func() {
 		t.Helper()
-		offsets := map[string]map[int32]int64{"source": e.committed(t, group, source), "view": harness.CommittedOffsets(t, e.gateway.Bootstrap, group, view)}
+		offsets := map[string]map[int32]int64{"source": e.committed(t, group, source)}
+		if !of.shared {
+			offsets["view"] = harness.CommittedOffsets(t, e.gateway.Bootstrap, group, view)
+		}
 		end := logEnd(t, e.kafka, source)
 		for topic, offsets := range offsets {
 			for p, at := range offsets {
@@ -127,7 +130,9 @@ func idleRebalances(t *testing.T, e engine, policy string, reset kgo.Opt) {
 			await(t, 20*time.Second, func() string {
 				look()
 				// As clients that commit on a timer: positions that have not moved too.
-				stays.Client().CommitOffsetsSync(harness.Context(t, 5*time.Second), stays.Client().CommittedOffsets(), nil)
+				if c, ok := stays.(*harness.Consumer); ok {
+					c.Client().CommitOffsetsSync(harness.Context(t, 5*time.Second), c.Client().CommittedOffsets(), nil)
+				}
 				if n := has.count(stayed); n != k {
 					return fmt.Sprintf("%s has %d partitions", stayed, n)
 				}
@@ -155,12 +160,14 @@ func idleRebalances(t *testing.T, e engine, policy string, reset kgo.Opt) {
 	rebalances()
 	show(1) // under latest nobody has committed for the others
 	rebalances()
-	show(k)
+	if !of.shared {
+		show(k)
+	}
 	produce(fresh)
 	rebalances()
 
 	// From the first record that a virtual partition showed, all of its records have come, each once.
-	where := harness.View(1, k)
+	where := of.where(1, k)
 	var all []*kgo.Record
 	await(t, 20*time.Second, func() string {
 		look()

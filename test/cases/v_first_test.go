@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tandem-kafka/tandem/keyrange"
 	"github.com/tandem-kafka/tandem/test/harness"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -132,11 +133,15 @@ func await(t testing.TB, limit time.Duration, missing func() string) {
 
 // assignment tells which partitions members have.
 type assignment struct {
-	mu  sync.Mutex
-	now map[string]map[int32]bool
+	mu   sync.Mutex
+	now  map[string]map[int32]bool
+	axis map[string]map[int32]keyrange.Set // of sharers
+	k    uint64                            // slices of a partition of the view that others would read
 }
 
-func newAssignment() *assignment { return &assignment{now: map[string]map[int32]bool{}} }
+func newAssignment(k uint64) *assignment {
+	return &assignment{now: map[string]map[int32]bool{}, axis: map[string]map[int32]keyrange.Set{}, k: k}
+}
 
 // of returns the options that note what a member has.
 func (a *assignment) of(member string) []kgo.Opt {
@@ -161,8 +166,8 @@ func (a *assignment) of(member string) []kgo.Opt {
 	return []kgo.Opt{kgo.OnPartitionsAssigned(change(true)), kgo.OnPartitionsRevoked(change(false)), kgo.OnPartitionsLost(change(false))}
 }
 
-// count is how many partitions a member has.
-func (a *assignment) count(member string) int { return len(a.list(member)) }
+// count is how many partitions a member has; of a sharer, slices.
+func (a *assignment) count(member string) int { return len(a.list(member)) + a.slices(member, a.k) }
 
 func (a *assignment) list(member string) []int32 {
 	a.mu.Lock()

@@ -3,10 +3,8 @@ package harness
 import (
 	"context"
 	"errors"
-	"net"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,25 +17,26 @@ type ConsumerConfig struct {
 	Bootstrap string
 	Topics    []string
 	Group     string
-	Member    string             // its name in the ledger
-	Work      time.Duration      // of each record
-	Handle    func(*kgo.Record)  // called within the work, may be nil
-	Session   time.Duration      // default 6 s
-	KIP848    bool               // the consumer group protocol in place of the classic one
-	Committed bool               // read_committed
-	OnFetch   func(*kgo.Fetches) // called with each poll's result, may be nil
-	Opts      []kgo.Opt          // more options; they win
+	Member    string                 // its name in the ledger
+	Work      time.Duration          // of each record
+	Handle    func(*kgo.Record)      // called within the work, may be nil
+	Session   time.Duration          // default 6 s
+	KIP848    bool                   // the consumer group protocol in place of the classic one
+	Committed bool                   // read_committed
+	Latest    bool                   // begin at the end where nothing is committed
+	Fails     func(*kgo.Record) bool // whether a record fails; of Share only
+	OnFetch   func(*kgo.Fetches)     // called with each poll's result, may be nil
+	Opts      []kgo.Opt              // more options; they win
 }
 
 // Consumer is a running member.
 type Consumer struct {
 	client *kgo.Client
-	stop   context.CancelFunc
-	ended  chan struct{}
-	cut    atomic.Bool
-	mu     sync.Mutex
-	conns  map[net.Conn]bool
-	errs   []error
+	line
+	stop  context.CancelFunc
+	ended chan struct{}
+	mu    sync.Mutex
+	errs  []error
 }
 
 // Consume starts a consumer whose deliveries go into the ledger. It is stopped at the end of the test.
@@ -47,7 +46,7 @@ func Consume(t testing.TB, l *Ledger, c ConsumerConfig) *Consumer {
 		c.Session = 6 * time.Second
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	m := &Consumer{stop: cancel, ended: make(chan struct{}), conns: map[net.Conn]bool{}}
+	m := &Consumer{stop: cancel, ended: make(chan struct{}), line: newLine()}
 	base := context.Background()
 	if c.KIP848 {
 		// Until it is the default, franz-go uses the new protocol only when asked by this context value.
@@ -60,6 +59,9 @@ func Consume(t testing.TB, l *Ledger, c ConsumerConfig) *Consumer {
 	}
 	if c.Committed {
 		opts = append(opts, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	}
+	if c.Latest {
+		opts = append(opts, kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()))
 	}
 	client, err := kgo.NewClient(append(opts, c.Opts...)...)
 	if err != nil {
@@ -139,17 +141,6 @@ func (m *Consumer) Crash() {
 	m.client.CloseAllowingRebalance()
 }
 
-// Cut breaks the consumer's connections and lets it make no new ones.
-func (m *Consumer) Cut() {
-	m.cut.Store(true)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for c := range m.conns {
-		_ = c.Close()
-	}
-	clear(m.conns)
-}
-
 // Errors are the errors of polls and commits so far.
 func (m *Consumer) Errors() []error {
 	m.mu.Lock()
@@ -159,21 +150,3 @@ func (m *Consumer) Errors() []error {
 
 // Client is the franz-go client inside.
 func (m *Consumer) Client() *kgo.Client { return m.client }
-
-func (m *Consumer) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	if m.cut.Load() {
-		return nil, errors.New("harness: the consumer is cut off")
-	}
-	c, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.cut.Load() {
-		_ = c.Close()
-		return nil, errors.New("harness: the consumer is cut off")
-	}
-	m.conns[c] = true
-	return c, nil
-}
