@@ -44,42 +44,32 @@ func TestMembersComeAndGoWithoutDuplicates(t *testing.T) {
 	}
 }
 
-// With the default settings keys change hands in less than a second, whoever of the group is to notice.
-func TestHandoverIsQuick(t *testing.T) {
-	for _, cooperative := range []bool{false, true} {
-		t.Run(fmt.Sprintf("cooperative=%t", cooperative), func(t *testing.T) {
-			w := newWorld(t, nil)
-			w.Topic("t", 1)
-			opts := []Option{ShareByKey(), KgoOpts(kgo.HeartbeatInterval(heartbeatInterval))}
-			if cooperative {
-				opts = append(opts, Cooperative())
-			}
-			a := w.run(w.judge("a", nil), opts...)
-			share := func(c *member) uint64 { return c.Assigned()["t"][0].Len() }
-			w.until("it has all", func() bool { return share(a) == 1<<32 })
-			quickly := func(what string, done func() bool) {
-				t.Helper()
-				start := time.Now()
-				w.until(what, done)
-				if took := time.Since(start); took > time.Second {
-					t.Errorf("%s: after %v", what, took)
-				}
-			}
-			b := w.run(w.judge("b", nil), opts...)
-			quickly("each has half", func() bool { return share(a) == 1<<31 && share(b) == 1<<31 })
-			b.close()
-			quickly("it has all again", func() bool { return share(a) == 1<<32 })
-		})
-	}
-}
-
-func TestTheLeaderLooksForNewPartitions(t *testing.T) {
+// Who leads notices new partitions, and whoever is in the group that it changes, within a fraction of a second; how long that makes a handover, bench measures.
+func TestMembersLookOften(t *testing.T) {
 	w := newWorld(t, nil)
 	w.Topic("t", 1)
-	c := w.run(w.judge("a", nil))
+	c, err := New(Bootstrap(w.Gateway.Addr()), Group("g"), Topics("t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(context.Background(), w.judge("a", nil)) }()
 	w.until("it is assigned", func() bool { return len(c.Assigned()) > 0 })
-	if age, ok := c.current().group.OptValue(kgo.MetadataMaxAge).(time.Duration); !ok || age > 10*time.Second {
-		t.Errorf("new partitions may wait for %v", age)
+	group := c.current().group
+	if d, ok := group.OptValue(kgo.HeartbeatInterval).(time.Duration); !ok || d > 300*time.Millisecond {
+		t.Errorf("a heartbeat every %v", d)
+	}
+	if d, ok := group.OptValue(kgo.SessionTimeout).(time.Duration); !ok || d > 20*time.Second || d < 10*time.Second {
+		t.Errorf("a member counts as dead after %v", d)
+	}
+	if d, ok := group.OptValue(kgo.MetadataMaxAge).(time.Duration); !ok || d > 10*time.Second {
+		t.Errorf("new partitions may wait for %v", d)
+	}
+	if err := c.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 
