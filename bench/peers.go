@@ -33,6 +33,7 @@ type arm struct {
 	how                    how
 	processes, concurrency int
 	without                bool // the records of key 0 are left out
+	cap                    time.Duration
 }
 
 // how is a kind of consumer.
@@ -58,6 +59,12 @@ func (h how) arm(processes, concurrency int) arm {
 		name = fmt.Sprintf("%s, %d × %d", name, processes, concurrency)
 	}
 	return arm{name: name, how: h, processes: processes, concurrency: concurrency}
+}
+
+// brief ends the arm's turns after 6 s: it is slow, and goes on as it has begun.
+func (a arm) brief() arm {
+	a.cap = 6 * time.Second
+	return a
 }
 
 // withoutKey0 is the same arm with less to do.
@@ -154,8 +161,12 @@ func (a *armRuns) common(b *bench) []string {
 	if overtaken > 0 {
 		order = fmt.Sprintf("all but %.0f", overtaken)
 	}
+	read := ""
+	if v := median(a.read); v > 0 {
+		read = fmt.Sprintf("%.1f", v/1e6)
+	}
 	twice := a.median(func(o *peers.Outcome) float64 { return float64(o.Duplicates()) })
-	return []string{cpu("consumers"), cpu("gateway"), cpu("broker"), fmt.Sprintf("%.1f", median(a.read)/1e6), order, fmt.Sprintf("%.0f", twice),
+	return []string{cpu("consumers"), cpu("gateway"), cpu("broker"), read, order, fmt.Sprintf("%.0f", twice),
 		fmt.Sprint(len(a.runs)), time.Now().UTC().Format("01-02 15:04") + ", " + b.commit()}
 }
 
@@ -198,6 +209,9 @@ func (b *bench) turn(of *peersCase, a *armRuns) error {
 	}
 	w, do := of.work, of.do
 	w.Without = a.without
+	if a.cap > 0 {
+		w.Cap = a.cap
+	}
 	w.Records = b.scaled(w.Records, 1000)
 	if do == nil {
 		do = (*peers.Bench).Run
@@ -211,7 +225,7 @@ func (b *bench) turn(of *peersCase, a *armRuns) error {
 		read = g.read()
 	}
 	a.runs, a.read = append(a.runs, o), append(a.read, read)
-	b.progress("%s: %d of %d, %.0f records/s, %.1f busy, p50 %.1f ms, p99 %.1f ms, CPU %s, %.0f MB read, %d overtaken, %d twice", a.name, o.Done(), len(o.Tasks), o.PerSecond(peers.Everything), o.Busy(),
+	b.progress("%s: %d of %d, %.0f records/s (others %.0f), %.1f busy, p50 %.1f ms, p99 %.1f ms, CPU %s, %.0f MB read, %d overtaken, %d twice", a.name, o.Done(), len(o.Tasks), o.PerSecond(peers.Everything), o.PerSecond(peers.Others), o.Busy(),
 		millis(0.5, warmUp, peers.Everything)(o), millis(0.99, warmUp, peers.Everything)(o), seconds(o.CPU), read/1e6, o.Overtaken(), o.Duplicates())
 	return nil
 }

@@ -21,7 +21,7 @@ func (a *armRuns) ours() bool { return a.how.group == peers.KeyRanges }
 var keysCase = &peersCase{
 	name: "keys", title: "many keys, 100 at once",
 	work: peers.Work{Records: 10_000, Keys: 1000, Takes: 2500 * time.Microsecond, Uniform: true, Bytes: 100, Cap: 15 * time.Second},
-	arms: []arm{plain.arm(1, 1), shareGroup.arm(4, 25), shareTuned.arm(4, 25), byKey.arm(1, 100), unordered.arm(1, 100),
+	arms: []arm{plain.arm(1, 1).brief(), shareGroup.arm(4, 25).brief(), shareTuned.arm(4, 25).brief(), byKey.arm(1, 100), unordered.arm(1, 100),
 		byGateway.arm(4, 25), byGateway.arm(1, 100), inOneself.arm(4, 25), inOneself.arm(1, 100)},
 	head: []string{"records/s", "from – to", "busy", "target"},
 	cells: func(a *armRuns, _ map[string]*armRuns) []string {
@@ -41,7 +41,7 @@ var keysCase = &peersCase{
 var zipfCase = &peersCase{
 	name: "zipf", title: "keys of unequal weight, 24 at once",
 	work: peers.Work{Records: 10_000, Keys: 200, Zipf: 1, Takes: 10 * time.Millisecond, Bytes: 100, Cap: 30 * time.Second},
-	arms: []arm{shareGroup.arm(3, 8), shareTuned.arm(3, 8), byKey.arm(1, 24), unordered.arm(1, 24),
+	arms: []arm{shareGroup.arm(3, 8).brief(), shareTuned.arm(3, 8).brief(), byKey.arm(1, 24), unordered.arm(1, 24),
 		byGateway.arm(3, 8), byGateway.arm(3, 8).withoutKey0(), inOneself.arm(3, 8), inOneself.arm(3, 8).withoutKey0()},
 	long: true,
 	head: []string{"records/s", "from – to", "of the limit in order", "target", "p99 of the others", "of that without key 0", "target"},
@@ -79,7 +79,7 @@ func hottest(o *peers.Outcome) float64 {
 var stuckCase = &peersCase{
 	name: "stuck", title: "one key is stuck, 16 at once",
 	work: peers.Work{Records: 20_000, Keys: 200, Takes: time.Millisecond, Stuck: time.Second, Bytes: 100, Cap: 15 * time.Second},
-	arms: []arm{plain.arm(1, 1), shareGroup.arm(4, 4), shareTuned.arm(4, 4), byKey.arm(1, 16),
+	arms: []arm{plain.arm(1, 1).brief(), shareGroup.arm(4, 4).brief(), shareTuned.arm(4, 4).brief(), byKey.arm(1, 16),
 		byGateway.arm(1, 16), byGateway.arm(1, 16).withoutKey0(), inOneself.arm(1, 16), inOneself.arm(1, 16).withoutKey0()},
 	head: []string{"others/s", "from – to", "of that without key 0", "target"},
 	cells: func(a *armRuns, all map[string]*armRuns) []string {
@@ -90,13 +90,13 @@ var stuckCase = &peersCase{
 		}
 		return append(cells, "", "")
 	},
-	note: "20,000 records of 200 keys, 1 ms each, but 1 s for those of key 0; counted are those of the others, at most 15,000/s. A turn ends when they are done, or after 15 s.",
+	note: "20,000 records of 200 keys, 1 ms each, but 1 s for those of key 0; counted are those of the others, at most 15,000/s. A turn ends when they are done.",
 }
 
 var bulkCase = &peersCase{
 	name: "bulk", title: "no work at all",
 	work: peers.Work{Records: 500_000, Keys: 1000, Bytes: 100, Cap: 15 * time.Second},
-	arms: []arm{plain.arm(1, 1), shareGroup.arm(2, 2), byKey.arm(1, 16), unordered.arm(1, 16),
+	arms: []arm{plain.arm(1, 1), shareGroup.arm(2, 2).brief(), byKey.arm(1, 16).brief(), unordered.arm(1, 16).brief(),
 		byGateway.arm(1, 16), byGateway.arm(2, 16), inOneself.arm(1, 16), inOneself.arm(2, 16)},
 	head: []string{"records/s", "from – to", "target"},
 	cells: func(a *armRuns, all map[string]*armRuns) []string {

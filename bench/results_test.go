@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Every table has its place in docs/benchmarks.md, or make bench would measure for half an hour and then fail.
+// Every table has its place in docs/benchmarks.md, or make bench would measure for long and then fail.
 func TestEveryTableHasItsPlace(t *testing.T) {
 	root, err := findRoot()
 	if err != nil {

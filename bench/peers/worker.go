@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/tandem-kafka/tandem/client"
 	"github.com/tandem-kafka/tandem/keyrange"
 )
@@ -26,7 +24,6 @@ func Worker(args []string) error {
 	bootstrap, topic, group := flags.String("bootstrap", "", ""), flags.String("topic", "", ""), flags.String("group", "", "")
 	file, profile := flags.String("journal", "", ""), flags.String("profile", "", "")
 	concurrency, inProcess := flags.Int("concurrency", 16, ""), flags.Bool("in-process", false, "")
-	session := flags.Duration("session", 0, "")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -41,9 +38,6 @@ func Worker(args []string) error {
 	}
 	if *inProcess {
 		opts = append(opts, client.InProcess())
-	}
-	if *session > 0 {
-		opts = append(opts, client.KgoOpts(kgo.SessionTimeout(*session), kgo.HeartbeatInterval(*session/10)))
 	}
 	var has keyrange.Set // callbacks come one after the other
 	change := func(f func(dst, a, b keyrange.Set) keyrange.Set) func(context.Context, client.Ranges) {
