@@ -278,14 +278,18 @@ func refused(code int16) bool {
 	return code == kerr.TopicAuthorizationFailed.Code || code == kerr.OffsetMetadataTooLarge.Code || code == kerr.UnknownTopicOrPartition.Code
 }
 
-// applied takes an accepted plan into the picture. Not into one that was read
-// since: that may know of somebody who wrote later, while the facts of this plan were
-// on their way.
+// applied takes an accepted plan into the picture. One that was read since, and
+// is of another era, may know of somebody who wrote later, while the facts of this plan
+// were on their way, or not know of this plan yet: it is read again.
 func (p *partPlan) applied() {
 	p.part.mu.Lock()
 	defer p.part.mu.Unlock()
-	if p.part.picture != nil && p.part.reads == p.reads && slices.Equal(p.part.views, p.views) {
-		p.part.picture.Apply(p.plan)
+	switch picture := p.part.picture; {
+	case picture == nil || !slices.Equal(p.part.views, p.views):
+	case p.part.reads == p.reads || picture.Is(p.plan.Era):
+		picture.Apply(p.plan)
+	default:
+		p.part.picture = nil
 	}
 }
 

@@ -204,6 +204,11 @@ func (p *Picture) foreign() bool { return p.source.present() && !p.source.ours }
 // Foreign reports whether the next commit opens a new era. Whether the source row is pending matters then: see Env.
 func (p *Picture) Foreign() bool { return p.foreign() }
 
+// Is reports whether the source row names this era.
+func (p *Picture) Is(era int64) bool {
+	return p.source.present() && p.source.ours && p.source.tag.era == era
+}
+
 // Era is the current era. Gateways that see the same rows find the same number.
 func (p *Picture) Era() int64 {
 	if p.source.present() && p.source.ours {

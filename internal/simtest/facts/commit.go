@@ -165,8 +165,10 @@ func (g *gateway) ended(r *request, ok bool) {
 	}
 	g.under = slices.Delete(g.under, i, i+1)
 	if ok && g.pictures[r.base] != nil {
-		if g.reads[r.base] == r.reads { // one that was read since may know of what came later
+		if g.reads[r.base] == r.reads || g.pictures[r.base].Is(r.plan.Era) {
 			g.pictures[r.base].Apply(r.plan)
+		} else { // one that was read since may know of what came later, or not of this
+			delete(g.pictures, r.base)
 		}
 		g.unsettled[r.base] = g.w.now
 	} else {
@@ -191,6 +193,9 @@ func (g *gateway) append(records []factrecord.Record, delay int, done func(ok bo
 	}
 	land := func(n int) {
 		w.log.append(records[:n])
+		if e, err := strconv.ParseInt(w.before, 10, 64); w.log.id > 0 && n > 0 && err == nil && records[0].Era > e {
+			w.discard("the number of an era was lost with the log, and a lower one was opened while its facts were on their way")
+		}
 		if log != w.log && n > 0 && records[0].Delete && w.log.drop(records[:n]) {
 			w.discard("what was deleted in the log before was put again in this one")
 		}
