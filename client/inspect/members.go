@@ -114,14 +114,19 @@ func (in *inspection) owned(topic string) bool {
 	})
 }
 
-// ownerOf is who owns a partition, or the key range with the position that position works out for a base. position nil: only who owns all of it.
-func (in *inspection) ownerOf(topic string, partition int32, position func(base int32) uint32) *Member {
+// ownerOf is who owns a partition, or the key range with the position that position works out for a base. position nil: only who owns all of it. Where
+// several do, in groups that share by record, it is none of them.
+func (in *inspection) ownerOf(topic string, partition int32, position func(base int32) uint32) (owner *Member) {
 	for i := range in.out.Members {
 		for _, p := range in.out.Members[i].Parts {
-			if p.Topic == topic && p.Partition == partition && (len(p.Keys) == 0 || position != nil && p.Keys.Contains(position(p.Base))) {
-				return &in.out.Members[i]
+			if p.Topic != topic || p.Partition != partition || len(p.Keys) > 0 && (position == nil || !p.Keys.Contains(position(p.Base))) {
+				continue
 			}
+			if owner != nil {
+				return nil
+			}
+			owner = &in.out.Members[i]
 		}
 	}
-	return nil
+	return owner
 }

@@ -76,7 +76,7 @@ type Record struct {
 	Offset    int64
 	Key       []byte // nil: none
 	Timestamp time.Time
-	Owner     *Member // nil: none
+	Owner     *Member // nil: none, or any of those that share by record
 	// View and Virtual are where the owner has it, if it has it through a view.
 	View    string
 	Virtual int32

@@ -159,7 +159,7 @@ func writeRecord(t io.Writer, p *inspect.Partition, r *inspect.Record, now time.
 	case r.Attempts > 0:
 		next = "due"
 	}
-	owner := "nobody"
+	owner := "-"
 	if r.Owner != nil {
 		owner = r.Owner.ID
 	}

@@ -66,7 +66,7 @@ func TestGroupDescribe(t *testing.T) {
 		t.Errorf("%s, want %s\n%+v", got, want, g)
 	}
 	_, stdout, _ = describe("g", "--topic", "orders", "--records", "3")
-	for _, want := range []string{"state  Empty\n", "orders-0   1              8        1-7\n", `orders-0  4       "c\n"`, " nobody ", "and more\n"} {
+	for _, want := range []string{"state  Empty\n", "orders-0   1              8        1-7\n", `orders-0  4       "c\n"`, "and more\n"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in\n%s", want, stdout)
 		}
