@@ -36,6 +36,7 @@ type chunks struct {
 const (
 	maxChunks  = 6
 	chunkBytes = 1 << 20
+	readAhead  = 2                      // chunks
 	tailPoll   = 500 * time.Millisecond // length of a long poll at the end
 )
 
@@ -56,6 +57,17 @@ func (c *chunks) find(offset int64, committed bool) (b wholeBatch, ok bool) {
 		}
 	}
 	return b, false
+}
+
+// behind returns where what is in memory from an offset on ends, and how many chunks that are.
+func (c *chunks) behind(offset int64, committed bool) (end int64, n int) {
+	for end = offset; ; n++ {
+		i := slices.IndexFunc(c.list, func(k *chunk) bool { return k.committed == committed && k.from <= end && end < k.end })
+		if i < 0 {
+			return end, n
+		}
+		end = c.list[i].end
+	}
 }
 
 // load has the place read from an offset on, and wakes it then. p.mu is held.

@@ -77,6 +77,9 @@ func (p *place) settle(ctx context.Context, c *conn, part *groupPart) error {
 	}
 	c.gw.facts.attach(picture, part.key)
 	if offset, _ := picture.Source(); offset < 0 {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.state.Doubt() // the next fetch begins anew
 		return errNoStart
 	}
 	next := part.next(c.gw, views, c.readsCommitted(p.key.group, picture, views))

@@ -182,7 +182,7 @@ func (p *place) round(ctx context.Context) (until time.Duration, more bool) {
 		p.clean(ctx)
 	}
 	if again := p.prepare(ctx, open); again {
-		return 10 * time.Millisecond, true
+		return 50 * time.Millisecond, true
 	}
 	grants, entries, idle := p.plan(ctx, open)
 	if len(entries) == 0 {

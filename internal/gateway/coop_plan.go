@@ -128,5 +128,11 @@ func (p *place) available(w *waiting, now, most int64) (list []free, n int64) {
 			continue
 		}
 	}
+	// What comes next is read while this is on its way through the log.
+	if at := p.state.Marker(); len(list) > 0 {
+		if end, n := p.chunks.behind(at, w.readCommitted); n < readAhead {
+			p.load(end, w.readCommitted)
+		}
+	}
 	return list, n
 }
