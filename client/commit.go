@@ -25,7 +25,6 @@ func (s *session) commit(ctx context.Context, list []executor.Commit) []error {
 		return s.commitAcquired(ctx, list)
 	}
 	entries := make([]commits.Entry, len(list))
-	ranges := 0
 	s.mu.Lock()
 	for i, c := range list {
 		e := commits.Entry{Partition: commits.Partition{Topic: c.TP.Topic, Partition: c.TP.Partition, Keys: c.Keys, Plain: !s.individual()}, Watermark: c.Watermark}
@@ -35,7 +34,6 @@ func (s *session) commit(ctx context.Context, list []executor.Commit) []error {
 		if !e.Plain {
 			e.Ranges = c.Ranges
 		}
-		ranges += len(e.Ranges)
 		entries[i] = e
 	}
 	s.mu.Unlock()
@@ -48,29 +46,35 @@ func (s *session) commit(ctx context.Context, list []executor.Commit) []error {
 		errs = s.commits.CommitUntil(ctx, s.member(), entries)
 	}
 	errs = s.keepAttempts(ctx, list, errs)
-	var first error
 	for i, err := range errs {
-		if err == nil {
-			continue
+		if err != nil {
+			s.commitFailed(list[i].TP, err)
 		}
-		if first == nil {
-			first = err
-		}
-		s.commitFailed(list[i].TP, err)
 	}
-	if f := s.cfg.hook.Committed; f != nil {
-		f(len(list), ranges, time.Since(began), first)
-	}
+	s.tellCommitted(entries, errs, time.Since(began))
 	return errs
+}
+
+// tellCommitted tells the hook how commits ended; no errs: well.
+func (s *session) tellCommitted(entries []commits.Entry, errs []error, took time.Duration) {
+	f := s.cfg.hook.Committed
+	if f == nil {
+		return
+	}
+	for i := range entries {
+		e := &entries[i]
+		var err error
+		if errs != nil {
+			err = errs[i]
+		}
+		f(e.Topic, e.Partition.Partition, e.Keys, len(e.Ranges), took, err)
+	}
 }
 
 // commitAcquired commits what is done of acquired ranges.
 func (s *session) commitAcquired(ctx context.Context, list []executor.Commit) []error {
 	entries, at := s.coop.entries(list)
-	began, ranges := time.Now(), 0
-	for i := range entries {
-		ranges += len(entries[i].Ranges)
-	}
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
 	failed := s.commits.CommitUntil(ctx, s.member(), entries)
@@ -93,9 +97,7 @@ func (s *session) commitAcquired(ctx context.Context, list []executor.Commit) []
 	}
 	errs = s.keepAttempts(ctx, list, errs)
 	s.coop.committed(list, errs)
-	if f := s.cfg.hook.Committed; f != nil && len(entries) > 0 {
-		f(len(entries), ranges, time.Since(began), first)
-	}
+	s.tellCommitted(entries, failed, time.Since(began))
 	return errs
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tandem-kafka/tandem/client/internal/commits"
+	"github.com/tandem-kafka/tandem/keyrange"
 )
 
 // open are the first n offsets of partition 0 that group g has not committed, as a process sees them that is no member.
@@ -24,7 +25,7 @@ func (w *world) open(n int) string {
 
 // commitsOf counts the requests that committed, and the offset ranges of each.
 func commitsOf(to chan int) Option {
-	return Metrics(Hook{Committed: func(_, ranges int, _ time.Duration, err error) {
+	return Metrics(Hook{Committed: func(_ string, _ int32, _ keyrange.Set, ranges int, _ time.Duration, err error) {
 		if err == nil {
 			to <- ranges
 		}

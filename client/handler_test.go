@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tandem-kafka/tandem/keyrange"
 )
 
 // gauge counts how many run at once.
@@ -109,9 +111,9 @@ func TestHooksCountEverything(t *testing.T) {
 				failed.Add(1)
 			}
 		},
-		Committed: func(partitions, _ int, _ time.Duration, err error) {
-			if err != nil || partitions < 1 || partitions > 2 {
-				t.Errorf("commit of %d partitions: %v", partitions, err)
+		Committed: func(topic string, partition int32, keys keyrange.Set, _ int, took time.Duration, err error) {
+			if err != nil || topic != "t" || partition < 0 || partition > 1 || keys.Len() != 1<<32 || took <= 0 {
+				t.Errorf("commit of %v of partition %d of topic %q, %v: %v", keys, partition, topic, took, err)
 			}
 			committed.Add(1)
 		},

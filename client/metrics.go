@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tandem-kafka/tandem/client/internal/executor"
+	"github.com/tandem-kafka/tandem/keyrange"
 )
 
 // Hook are functions that are told what happens, for counters and histograms. Each may be nil. They are called by
@@ -13,8 +14,8 @@ type Hook struct {
 	Fetched func(topic string, partition int32, records, bytes int, lag int64)
 	// Handled: a handler returned.
 	Handled func(topic string, partition int32, took time.Duration, err error)
-	// Committed: a request committed key ranges of so many partitions, with so many offset ranges above the watermarks; err: of any of them.
-	Committed func(partitions, offsetRanges int, took time.Duration, err error)
+	// Committed: what is done of key ranges of a partition is committed, or not: err. The commit had so many offset ranges above the watermark.
+	Committed func(topic string, partition int32, keys keyrange.Set, offsetRanges int, took time.Duration, err error)
 	// Event: something happened to a record that somebody may want to know of.
 	Event func(Event)
 }

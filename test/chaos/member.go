@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tandem-kafka/tandem/keyrange"
 	"github.com/tandem-kafka/tandem/test/harness"
 )
 
@@ -29,8 +30,12 @@ type member struct {
 	commits   []commit // Tandem's own client only
 }
 
-// commit is a request by which a member has committed all that it had done before. It is known when it has ended.
-type commit struct{ began, ended time.Time }
+// commit is one by which a member has committed what it had done of key ranges of a partition before. It is known when it has ended.
+type commit struct {
+	partition    int32
+	keys         keyrange.Set
+	began, ended time.Time
+}
 
 // event is what a member prints of its partitions: "assigned", "revoked" or "lost".
 type event struct {
@@ -47,6 +52,7 @@ type line struct {
 	Client    string
 	Member    int64
 	Partition int32
+	Keys      keyrange.Set
 	Offset    int64
 	Value     string
 	T         int64
@@ -79,7 +85,7 @@ func (m *member) collect(t testing.TB, l *harness.Ledger) {
 		m.name = fmt.Sprintf("%s-%d", m.kind, r.Member)
 		switch {
 		case r.Event == "committed":
-			m.commits = append(m.commits, commit{time.UnixMilli(r.Start), time.UnixMilli(r.T)})
+			m.commits = append(m.commits, commit{r.Partition, r.Keys, time.UnixMilli(r.Start), time.UnixMilli(r.T)})
 		case r.Event != "":
 			m.events = append(m.events, event{r.Event, time.UnixMilli(r.T)})
 		case l != nil:

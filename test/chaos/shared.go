@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tandem-kafka/tandem/keyrange"
 	"github.com/tandem-kafka/tandem/test/harness"
 )
 
@@ -28,10 +29,10 @@ func (s *scene) again() {
 	}
 	wrong, handed := 0, 0
 	var longest time.Duration
-	s.ledger.Again(func(first, again harness.Delivery) {
+	s.ledger.Again(func(p harness.Produced, first, again harness.Delivery) {
 		m := members[first.Member]
 		end := m.end(first.End)
-		if c, ok := m.committed(first.End, end); ok && again.Start.After(c.ended) {
+		if c, ok := m.committed(p, first.End, end); ok && again.Start.After(c.ended) {
 			if wrong++; wrong <= 3 {
 				s.Errorf("committed and handled again: %+v, in a commit from %v to %v, then %+v", first, c.began, c.ended, again)
 			}
@@ -69,12 +70,12 @@ func (m *member) end(after time.Time) time.Time {
 	return m.killed
 }
 
-// committed finds the commit that covers what was done at a time, before the member was killed or dropped. A key range has one commit on its way at
-// a time, so the first that begins afterwards may leave some out, and the next one has them.
-func (m *member) committed(done, end time.Time) (commit, bool) {
-	n := 0
+// committed finds the commit that covers a record that was done at a time, before the member was killed or dropped. A key range has one commit on its
+// way at a time, so the first that begins afterwards may leave some out, and the next one has them.
+func (m *member) committed(p harness.Produced, done, end time.Time) (commit, bool) {
+	n, position := 0, keyrange.Position(p.Key, few)
 	for _, c := range m.commits {
-		if c.began.After(done.Add(50*time.Millisecond)) && (end.IsZero() || c.ended.Before(end)) {
+		if c.partition == p.Partition && c.keys.Contains(position) && c.began.After(done.Add(50*time.Millisecond)) && (end.IsZero() || c.ended.Before(end)) {
 			if n++; n == 2 {
 				return c, true
 			}

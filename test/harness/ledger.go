@@ -157,21 +157,21 @@ func (l *Ledger) span(d Delivery) (outside, surely bool) {
 }
 
 // Again calls f with each two deliveries of one record, of which the first was made within the group and began before the other.
-func (l *Ledger) Again(f func(first, again Delivery)) {
+func (l *Ledger) Again(f func(p Produced, first, again Delivery)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	byRecord := map[int64][]Delivery{}
 	for _, d := range l.deliveries {
 		byRecord[d.N] = append(byRecord[d.N], d)
 	}
-	for _, list := range byRecord {
+	for n, list := range byRecord {
 		slices.SortStableFunc(list, func(a, b Delivery) int { return a.Start.Compare(b.Start) })
 		for i, first := range list {
 			if outside, _ := l.span(first); outside {
 				continue
 			}
 			for _, again := range list[i+1:] {
-				f(first, again)
+				f(l.produced[n], first, again)
 			}
 		}
 	}

@@ -120,7 +120,7 @@ func TestLedgerTellsWhatCameAgain(t *testing.T) {
 	d.Member, d.Start = "other", d.Start.Add(time.Second)
 	l.Delivered(d)
 	n := 0
-	l.Again(func(first, again Delivery) {
+	l.Again(func(_ Produced, first, again Delivery) {
 		if n++; first != l.deliveries[1] || again != d {
 			t.Errorf("%+v came again as %+v", first, again)
 		}
@@ -129,7 +129,7 @@ func TestLedgerTellsWhatCameAgain(t *testing.T) {
 		t.Errorf("%d records came again", n)
 	}
 	l.Outside(l.deliveries[1].Member, Span{From: l.deliveries[1].Start, To: l.deliveries[1].End})
-	l.Again(func(first, again Delivery) { t.Errorf("outside of its group: %+v, then %+v", first, again) })
+	l.Again(func(_ Produced, first, again Delivery) { t.Errorf("outside of its group: %+v, then %+v", first, again) })
 }
 
 func TestMurmur2(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tandem-kafka/tandem/client"
+	"github.com/tandem-kafka/tandem/keyrange"
 	"github.com/tandem-kafka/tandem/test/clients/go/kit"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -53,9 +54,9 @@ func (f *flags) options(k *kit.Kit) []client.Option {
 	opts := []client.Option{
 		client.Bootstrap(k.Brokers()...), client.Group(k.Group), client.Topics(strings.Split(k.Topic, ",")...), client.ShareByKey(), client.Concurrency(f.concurrency),
 		client.OnAssigned(event("assigned")), client.OnRevoked(event("revoked")), client.OnLost(event("lost")), client.KgoOpts(member...),
-		client.Metrics(client.Hook{Committed: func(_, _ int, took time.Duration, err error) {
+		client.Metrics(client.Hook{Committed: func(_ string, partition int32, keys keyrange.Set, _ int, took time.Duration, err error) {
 			if err == nil {
-				k.Note("committed", time.Now().Add(-took))
+				k.Note("committed", partition, keys, time.Now().Add(-took))
 			}
 		}}),
 		client.Logger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))),
