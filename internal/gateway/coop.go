@@ -59,15 +59,9 @@ func (c *coop) known(k factKey) *place {
 
 // apply takes in records of the fact log.
 func (c *coop) apply(partition int32, records []factrecord.Handout) {
-	for len(records) > 0 {
-		r := &records[0]
-		k, n := factKey{r.Group, r.Topic, r.Partition}, 1
-		for n < len(records) && records[n].Group == k.group && records[n].Topic == k.topic && records[n].Partition == k.partition {
-			n++
-		}
-		c.place(k, partition).apply(records[:n])
-		records = records[n:]
-	}
+	runs(records, func(r *factrecord.Handout) factKey { return factKey{r.Group, r.Topic, r.Partition} }, func(k factKey, run []factrecord.Handout) {
+		c.place(k, partition).apply(run)
+	})
 }
 
 // reset forgets what a partition of the fact log said.

@@ -142,14 +142,20 @@ func (f *facts) ensure(k factKey, log int32) *factState {
 
 // Apply implements icommit.Handler.
 func (f *facts) Apply(partition int32, records []factrecord.Record) {
+	runs(records, func(r *factrecord.Record) factKey { return factKey{r.Group, r.Topic, r.Partition} }, func(k factKey, run []factrecord.Record) {
+		f.ensure(k, partition).replay(run)
+		f.gw.coop.facts(k, run)
+	})
+}
+
+// runs calls do for each run of records with one key.
+func runs[R any](records []R, key func(*R) factKey, do func(factKey, []R)) {
 	for len(records) > 0 {
-		r := &records[0]
-		k, n := factKey{r.Group, r.Topic, r.Partition}, 1
-		for n < len(records) && records[n].Group == k.group && records[n].Topic == k.topic && records[n].Partition == k.partition {
+		k, n := key(&records[0]), 1
+		for n < len(records) && key(&records[n]) == k {
 			n++
 		}
-		f.ensure(k, partition).replay(records[:n])
-		f.gw.coop.facts(k, records[:n])
+		do(k, records[:n])
 		records = records[n:]
 	}
 }

@@ -49,14 +49,7 @@ func TestKeysTakenOverFarBehind(t *testing.T) {
 		}
 		all[c.Member] = sharers.start(t, l, c, has).(*harness.Sharer)
 	}
-	await(t, 20*time.Second, func() string {
-		for name := range all {
-			if n := has.count(name); n != 1 {
-				return fmt.Sprintf("%s has %d of %d slices", name, n, members)
-			}
-		}
-		return ""
-	})
+	has.awaitEach(t, members, 1)
 	harness.Produce(t, e.gateway.Bootstrap, l, spread(source, records, keys))
 	const waits = (records - stuck) / keys // the records of the stuck key from the stuck one on
 	await(t, 20*time.Second, func() string {
@@ -118,14 +111,7 @@ func TestKeyThatBlocksForEver(t *testing.T) {
 			m := sharers.start(t, l, c, has, client.MaxBuffered(10_000, limit), client.DrainTimeout(time.Second))
 			t.Cleanup(func() { release(); m.Close() })
 		}
-		await(t, 20*time.Second, func() string {
-			for i := range members {
-				if n := has.count(fmt.Sprintf("member-%d", i)); n != 1 {
-					return fmt.Sprintf("member %d has %d of %d slices", i, n, members)
-				}
-			}
-			return ""
-		})
+		has.awaitEach(t, members, 1)
 	}
 	l, name := harness.NewLedger(), harness.Name(t, "group")
 	group(name, l)

@@ -23,7 +23,7 @@ func TestThroughputWithMoreConsumers(t *testing.T) {
 // point is the rate; with handlers that wait it is how many of them were at work at once, on average: the rate times what a handler took,
 // which is more than asked for on a machine that has other work.
 func scale(t *testing.T, e engine, work time.Duration, records func(members int) int, factor float64) {
-	const most, tries = 16, 3
+	const most = 16
 	source, view := e.source(t, 1, most)
 	group, l, has := harness.Name(t, "group"), harness.NewLedger(), newAssignment(most)
 	keys := keysOf(most, 20)
@@ -77,23 +77,23 @@ func scale(t *testing.T, e engine, work time.Duration, records func(members int)
 			}
 			consumers = append(consumers, harness.Consume(t, l, c))
 		}
-		await(t, 20*time.Second, func() string {
-			for i := range n {
-				if got := has.count(fmt.Sprintf("member-%d", i)); got != most/n {
-					return fmt.Sprintf("member %d of %d has %d partitions", i, n, got)
-				}
-			}
-			return ""
-		})
-		point := measure()
-		for try := 1; point < factor*last && try < tries; try++ { // another process may have had the machine
-			point = max(point, measure())
-		}
-		if point < factor*last {
-			t.Errorf("%d consumers: %.2f, with half as many %.2f, wanted %.2f times that", n, point, last, factor)
-		}
-		last = point
+		has.awaitEach(t, n, most/n)
+		last = nextPoint(t, n, last, factor, measure)
 	}
 	l.AwaitDone(t, 10*time.Second) // the last ones are counted before the ledger has them
 	l.Check(t, harness.View(1, most))
+}
+
+// nextPoint measures the point of n members, again if need be, and wants it to be factor times the one before.
+func nextPoint(t *testing.T, n int, last, factor float64, measure func() float64) float64 {
+	t.Helper()
+	const tries = 3
+	point := measure()
+	for try := 1; point < factor*last && try < tries; try++ { // another process may have had the machine
+		point = max(point, measure())
+	}
+	if point < factor*last {
+		t.Errorf("%d members: %.2f, with half as many %.2f, wanted %.2f times that", n, point, last, factor)
+	}
+	return point
 }

@@ -51,14 +51,7 @@ func mixedBatch(t *testing.T, e engine, of kind, codec kgo.CompressionCodec) {
 		}
 		of.start(t, l, c, has)
 	}
-	await(t, 20*time.Second, func() string {
-		for i := range members {
-			if n := has.count(fmt.Sprintf("member-%d", i)); n != k/members {
-				return fmt.Sprintf("member %d has %d partitions", i, n)
-			}
-		}
-		return ""
-	})
+	has.awaitEach(t, members, k/members)
 	// Twice: until the client knows the topic, what is to be flushed may go in several pieces.
 	var w written
 	harness.Produce(t, e.gateway.Bootstrap, l, harness.Production{Topic: source, Records: 2 * records, Batch: records, Keys: 300, Opts: []kgo.Opt{

@@ -169,6 +169,19 @@ func (a *assignment) of(member string) []kgo.Opt {
 // count is how many partitions a member has; of a sharer, slices.
 func (a *assignment) count(member string) int { return len(a.list(member)) + a.slices(member, a.k) }
 
+// awaitEach waits until each of the members member-0, member-1 and so on has so many.
+func (a *assignment) awaitEach(t *testing.T, members, want int) {
+	t.Helper()
+	await(t, 20*time.Second, func() string {
+		for i := range members {
+			if n := a.count(fmt.Sprintf("member-%d", i)); n != want {
+				return fmt.Sprintf("member %d of %d has %d partitions or slices, not %d", i, members, n, want)
+			}
+		}
+		return ""
+	})
+}
+
 func (a *assignment) list(member string) []int32 {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -65,13 +65,22 @@ func (d *Decoder) key(key []byte) (r Record, err error) {
 	return r, nil
 }
 
-func decodeValue(value []byte, r *Record) error {
+// versionedValue begins to read a value whose version is known.
+func versionedValue(value []byte) (cursor, error) {
 	c := cursor{b: value}
 	switch version := int16(c.uint16()); {
 	case c.bad || version < 0 || version > lastReserved:
-		return fmt.Errorf("%w: its value is %x", ErrDamaged, shorten(value))
+		return c, fmt.Errorf("%w: its value is %x", ErrDamaged, shorten(value))
 	case version != valueVersion:
-		return fmt.Errorf("%w: its value has version %d, up to %d is known", ErrNewer, version, valueVersion)
+		return c, fmt.Errorf("%w: its value has version %d, up to %d is known", ErrNewer, version, valueVersion)
+	}
+	return c, nil
+}
+
+func decodeValue(value []byte, r *Record) error {
+	c, err := versionedValue(value)
+	if err != nil {
+		return err
 	}
 	copy(r.TopicID[:], c.take(len(r.TopicID)))
 	if c.bad || len(c.b) > 0 {

@@ -101,12 +101,9 @@ func (d *Decoder) DecodeHandout(key, value []byte) (h Handout, err error) {
 
 func (d *Decoder) handoutValue(value []byte, h *Handout) error {
 	e := &h.Entry
-	c := cursor{b: value}
-	switch version := int16(c.uint16()); {
-	case c.bad || version < 0 || version > lastReserved:
-		return fmt.Errorf("%w: its value is %x", ErrDamaged, shorten(value))
-	case version != valueVersion:
-		return fmt.Errorf("%w: its value has version %d, up to %d is known", ErrNewer, version, valueVersion)
+	c, err := versionedValue(value)
+	if err != nil {
+		return err
 	}
 	copy(h.TopicID[:], c.take(len(h.TopicID)))
 	member, timeout := c.name(), c.uvarint(math.MaxInt32)
