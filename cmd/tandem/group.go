@@ -60,12 +60,7 @@ ago is still shown. Groups on views are shown on the views' sources.`,
 		if records < 1 {
 			return fmt.Errorf("--records %d: at least 1", records)
 		}
-		c, err := flags.load()
-		if err != nil {
-			return err
-		}
-		hint := orGateway(&c)
-		up, err := upstreamConfig(c.Kafka, waitingOn(cmd))
+		c, up, hint, err := flags.reach(cmd)
 		if err != nil {
 			return err
 		}

@@ -99,6 +99,17 @@ func waitingOn(cmd *cobra.Command) waiting {
 	}
 }
 
+// reach loads the settings of a command that asks a cluster or a gateway, and says how to reach it; hint is what to add to an error when it
+// does not answer.
+func (s *settingFlags) reach(cmd *cobra.Command) (c config.Config, up upstream.Config, hint string, err error) {
+	if c, err = s.load(); err != nil {
+		return c, up, "", err
+	}
+	hint = orGateway(&c)
+	up, err = upstreamConfig(c.Kafka, waitingOn(cmd))
+	return c, up, hint, err
+}
+
 // upstreamConfig reads the credentials towards the cluster.
 func upstreamConfig(k config.Kafka, w waiting) (upstream.Config, error) {
 	c := upstream.Config{Bootstrap: k.Bootstrap, Waiting: w}

@@ -50,12 +50,7 @@ func (v *viewCommand) command(cmd *cobra.Command, run func(ctx context.Context, 
 	v.flags.addConfig(cmd)
 	cmd.Flags().BoolVar(&v.json, "json", false, "write JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := v.flags.load()
-		if err != nil {
-			return err
-		}
-		hint := orGateway(&c)
-		up, err := upstreamConfig(c.Kafka, waitingOn(cmd))
+		c, up, hint, err := v.flags.reach(cmd)
 		if err != nil {
 			return err
 		}
