@@ -204,10 +204,15 @@ func findRoot() (string, error) {
 	}
 }
 
+// commit is what is measured; the results of this run itself make no difference.
 func (b *bench) commit() string {
-	out, err := b.output("git", "describe", "--always", "--dirty")
+	out, err := b.output("git", "describe", "--always")
 	if err != nil {
 		return "unknown"
 	}
-	return strings.TrimSpace(out)
+	out = strings.TrimSpace(out)
+	if changed, err := b.output("git", "status", "--porcelain", "--", ".", ":!bench/results.json", ":!docs/benchmarks.md"); err != nil || changed != "" {
+		out += "-dirty"
+	}
+	return out
 }

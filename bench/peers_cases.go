@@ -50,7 +50,7 @@ var zipfCase = &peersCase{
 		_, cells := rate(a, peers.Everything)
 		late := a.of(millis(0.99, 0, peers.Others))
 		p99 := fmt.Sprintf("%.2f s", median(late)/1000)
-		if math.IsInf(median(late), 1) {
+		if m := median(late); math.IsInf(m, 1) || math.IsNaN(m) {
 			p99 = "" // the turns ended before
 		}
 		if a.without {
