@@ -16,10 +16,12 @@ func TestMatrixOnKafka(t *testing.T) {
 	all(t, onKafka(t, ""), "all", "mix")
 }
 
-// The client matrix through a gateway with the embedded engine. Of the libraries, those that read committed records in a way of their own;
-// all of them in the soak.
+// The client matrix through a gateway with the embedded engine, side by side: clients wait more than they work. Of the libraries, those that
+// read committed records in a way of their own; all of them in the soak.
 func TestMatrixOnEmbeddedEngine(t *testing.T) {
-	all(t, embedded(t), "java,java-848,kafkajs,kafka-go", "mix")
+	g := embedded(t)
+	g.SideBySide = true
+	all(t, g, "java,java-848,kafkajs,kafka-go", "mix")
 }
 
 // An older and a newer Kafka behind the gateway: the consumers of a part of the libraries, and exactly-once.
@@ -70,10 +72,18 @@ func TestKit(t *testing.T) {
 }
 
 func all(t *testing.T, g Target, committed, codec string) {
-	t.Run("consumers", func(t *testing.T) { Consumers(t, g, codec) })
-	t.Run("read committed", func(t *testing.T) { ConsumersReadCommitted(t, g, committed, codec) })
+	run := func(name string, do func(t *testing.T)) {
+		t.Run(name, func(t *testing.T) {
+			if g.SideBySide {
+				t.Parallel()
+			}
+			do(t)
+		})
+	}
+	run("consumers", func(t *testing.T) { Consumers(t, g, codec) })
+	run("read committed", func(t *testing.T) { ConsumersReadCommitted(t, g, committed, codec) })
 	if !g.direct() {
-		t.Run("shared by key", func(t *testing.T) { SharedByKey(t, g, codec, false) })
+		run("shared by key", func(t *testing.T) { SharedByKey(t, g, codec, false) })
 	}
 	t.Run("exactly once", func(t *testing.T) {
 		twoAtATime := make(chan struct{}, 2)
