@@ -7,7 +7,6 @@ import (
 
 	"github.com/tandem-kafka/tandem/internal/acquire"
 	"github.com/tandem-kafka/tandem/internal/progress"
-	"github.com/tandem-kafka/tandem/keyrange"
 	"github.com/tandem-kafka/tandem/tandemmsg"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -84,14 +83,14 @@ func (p *place) settle(ctx context.Context, c *conn, part *groupPart) error {
 	}
 	next := part.next(c.gw, views, c.readsCommitted(p.key.group, picture, views))
 	stable := picture.Stable(0, next)
-	done := doneOf(c.gw.facts.committed(part.key, picture, keyrange.Set{keyrange.Full}, stable))
+	done := c.gw.facts.whole(part.key, picture, stable)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.outbox = append(p.outbox, p.state.Restart(era(picture))...)
 	now := nowMs()
 	p.state.Stable(stable, now)
-	for _, r := range done {
-		p.state.Done(r, now)
+	for _, f := range done {
+		p.state.Done(acquire.Range{First: f.First, Last: f.Last}, now)
 	}
 	p.state.Settled()
 	p.unclean = true
@@ -100,46 +99,6 @@ func (p *place) settle(ctx context.Context, c *conn, part *groupPart) error {
 
 // era is the era that the next commit is in.
 func era(p *progress.Picture) int64 { return p.Plan(nil, progress.Env{}).Era }
-
-// doneOf is what is done of all keys.
-func doneOf(committed []tandemmsg.KeyRangeOffsets) []acquire.Range {
-	var all []acquire.Range
-	next := int64(0)
-	for i, c := range committed {
-		if int64(c.Keys.First) != next {
-			return nil // of the keys between nothing is done
-		}
-		next = int64(c.Keys.Last) + 1
-		var of []acquire.Range
-		for _, o := range c.Offsets {
-			of = append(of, acquire.Range{First: o.First, Last: o.Last})
-		}
-		if i == 0 {
-			all = of
-			continue
-		}
-		all = intersect(all, of)
-	}
-	if next != int64(keyrange.Full.Last)+1 {
-		return nil
-	}
-	return all
-}
-
-func intersect(a, b []acquire.Range) (both []acquire.Range) {
-	for len(a) > 0 && len(b) > 0 {
-		r := acquire.Range{First: max(a[0].First, b[0].First), Last: min(a[0].Last, b[0].Last)}
-		if r.First <= r.Last {
-			both = append(both, r)
-		}
-		if a[0].Last < b[0].Last {
-			a = a[1:]
-		} else {
-			b = b[1:]
-		}
-	}
-	return both
-}
 
 // begin commits where a group begins that has committed nothing, in the member's
 // name: what lies before counts as done.

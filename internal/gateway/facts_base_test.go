@@ -66,6 +66,40 @@ func TestFactsCountForTheirBase(t *testing.T) {
 	}
 }
 
+// What is done at all positions counts for every base, so for any partition count that a topic grows to, and with it the stable offset moves.
+func TestFactsOfAllKeysCountForEveryBase(t *testing.T) {
+	w := ranged(t, nil)
+	topic, group := w.names(t)
+	w.topic(topic, 2)
+	low, high := keyrange.Set{keyrange.OfSlice(0, 2)}, keyrange.Set{keyrange.OfSlice(1, 2)}
+	w.mustCommit(group, topic, watermark(10))
+	w.mustCommit(group, topic, rangesOf(nil, 20, 24)) // of the partition as a whole
+	w.mustCommit(group, topic, rangesOf(low, 30, 49)) // of two that share it
+	w.mustCommit(group, topic, rangesOf(high, 40, 59))
+	if _, err := w.admin.UpdatePartitions(t.Context(), 4, topic); err != nil {
+		t.Fatal(err)
+	}
+	for base, want := range map[int32]string{
+		2: "10 2 [{[00000000-7fffffff] [20-24 30-49]} {[80000000-ffffffff] [20-24 40-59]}]",
+		4: "10 4 [{[00000000-ffffffff] [20-24 40-49]}]",
+		1: "10 1 [{[00000000-ffffffff] [20-24 40-49]}]",
+	} {
+		if got := w.committedFor(group, topic, base); got != want {
+			t.Errorf("for base %d there is %q, not %q", base, got, want)
+		}
+	}
+	w.mustCommit(group, topic, tandemmsg.Commit{Keys: low, Base: 4, Offsets: offsets(10, 39), Watermark: -1})
+	w.mustCommit(group, topic, tandemmsg.Commit{Keys: high, Base: 4, Offsets: offsets(10, 39), Watermark: -1})
+	for base, want := range map[int32]string{
+		4: "50 4 []",
+		2: "50 2 [{[80000000-ffffffff] [50-59]}]",
+	} {
+		if got := w.committedFor(group, topic, base); got != want {
+			t.Errorf("after more, for base %d there is %q, not %q", base, got, want)
+		}
+	}
+}
+
 func TestAViewHasOneBase(t *testing.T) {
 	w := ranged(t, nil)
 	topic, group := w.names(t)

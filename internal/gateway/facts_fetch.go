@@ -7,6 +7,7 @@ import (
 
 	"github.com/tandem-kafka/tandem/internal/icommit/ledger"
 	"github.com/tandem-kafka/tandem/internal/progress"
+	"github.com/tandem-kafka/tandem/internal/region"
 	"github.com/tandem-kafka/tandem/keyrange"
 	"github.com/tandem-kafka/tandem/tandemmsg"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -198,13 +199,8 @@ func (p *groupPart) viewsNow() []*View {
 // committed is what is done of key ranges above the stable offset: by facts, and
 // by the rows of views.
 func (f *facts) committed(k partKey, p *progress.Picture, keys keyrange.Set, stable int64) []tandemmsg.KeyRangeOffsets {
-	var l *ledger.Ledger
-	if s := f.state(k.facts()); s != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		l = s.ledger
-	}
-	of := l.Committed(p, k.base, keys, stable, maxCommitted)
+	var of []region.Committed
+	f.look(k, func(l *ledger.Ledger) { of = l.Committed(p, k.base, keys, stable, maxCommitted) })
 	out := make([]tandemmsg.KeyRangeOffsets, 0, len(of))
 	for _, c := range of {
 		offsets := make([]tandemmsg.OffsetRange, len(c.Offsets))
@@ -214,4 +210,22 @@ func (f *facts) committed(k partKey, p *progress.Picture, keys keyrange.Set, sta
 		out = append(out, tandemmsg.KeyRangeOffsets{Keys: c.Keys, Offsets: offsets})
 	}
 	return out
+}
+
+// whole is what of that is done of all keys.
+func (f *facts) whole(k partKey, p *progress.Picture, stable int64) (of []region.Fact) {
+	f.look(k, func(l *ledger.Ledger) { of = l.Whole(p, k.base, stable) })
+	return of
+}
+
+// look calls do with the ledger of a part, nil where there never were facts.
+func (f *facts) look(k partKey, do func(*ledger.Ledger)) {
+	s := f.state(k.facts())
+	if s == nil {
+		do(nil)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	do(s.ledger)
 }

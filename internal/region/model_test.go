@@ -97,6 +97,29 @@ func (m *model) next(keys keyrange.Range, from int64, empty []bool) int64 {
 	return next
 }
 
+// whole is what Region.Whole has to say.
+func (m *model) whole(facts []Fact) map[int64]bool {
+	whole := map[int64]bool{}
+	for _, f := range facts {
+		for o := f.First; o <= f.Last && f.Last >= m.stable; o++ {
+			if !slices.ContainsFunc(m.done, func(of []bool) bool { return !of[o] }) {
+				whole[o] = true
+			}
+		}
+	}
+	return whole
+}
+
+func offsetsOf(facts []Fact) map[int64]bool {
+	offsets := map[int64]bool{}
+	for _, f := range facts {
+		for o := f.First; o <= f.Last; o++ {
+			offsets[o] = true
+		}
+	}
+	return offsets
+}
+
 // committed is what Region.Committed has to say.
 func (m *model) committed(keys keyrange.Set, from int64) (all []Committed) {
 	for _, k := range keys {

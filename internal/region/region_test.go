@@ -218,6 +218,10 @@ func (h *history) check(t *rapid.T) {
 	if got, want := h.r.Next(keys, from, nil), h.next(keys, from, nil); got != want {
 		t.Fatalf("next of %v from %d: %d, want %d", keys, from, got, want)
 	}
+	some := h.facts(t, h.every)
+	if got, want := offsetsOf(h.r.Whole(h.axis(), some...)), h.whole(some); !maps.Equal(got, want) {
+		t.Fatalf("done at all positions of %s: %v, want %v", short(some), got, want)
+	}
 	extra := h.facts(t, 0)
 	preview, with := h.r.With(extra), h.model.clone()
 	for _, f := range extra {

@@ -2,6 +2,7 @@ package cases
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -75,6 +76,41 @@ func TestTopicGrowsUnderMembersThatShareIt(t *testing.T) {
 				for _, m := range members {
 					m.close()
 				}
+			})
+		})
+	}
+}
+
+// The records of one key fail, and all others are done, when a topic grows. Members that start then do what is left, and nothing twice: of
+// each offset that all keys have behind them it does not matter by which partition count (case V19).
+func TestWhatIsCommittedHoldsWhenATopicGrows(t *testing.T) {
+	for name, opts := range map[string][]client.Option{"key ranges": {client.ShareByKey()}, "whole partitions": nil, "by record": {client.ShareByRecord()}} {
+		t.Run(name, func(t *testing.T) {
+			engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
+				t.Parallel()
+				const records, keys, bad = 2000, 40, 250
+				topic, group := harness.Name(t, "orders"), harness.Name(t, "group")
+				harness.CreateTopic(t, e.kafka, topic, 1)
+				harness.Produce(t, e.kafka, harness.NewLedger(), spread(topic, records, keys))
+				d := duo{e, t, group, topic, readAll(t, e.kafka, topic), opts}
+				fails := func(r *kgo.Record) bool { return r.Offset >= bad && r.Offset%keys == bad%keys }
+				d.run("before", func(_ context.Context, r *client.Record) error {
+					if fails(r.Record) {
+						return errors.New("not now")
+					}
+					return nil
+				}, func(r *kgo.Record) bool { return !fails(r) })
+				if at := e.committed(t, group, topic)[0]; at != bad {
+					t.Fatalf("the stable offset is %d", at)
+				}
+				if resp, err := harness.AdminClient(t, e.gateway.Bootstrap).UpdatePartitions(harness.Context(t, 10*time.Second), 3, topic); err != nil || resp.Error() != nil {
+					t.Fatal(err, resp.Error())
+				}
+				l := d.run("after", func(context.Context, *client.Record) error { return nil }, fails)
+				if r := l.Check(t, nil); r.Bad() || r.Duplicates > 0 {
+					t.Errorf("after the growth: %s", r)
+				}
+				e.awaitAllDone(t, group, topic, records)
 			})
 		})
 	}

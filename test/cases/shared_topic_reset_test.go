@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -38,20 +37,7 @@ func TestMembersThatShareBeginWhereAResetSays(t *testing.T) {
 			}
 			return nil
 		}
-		// run has two members handle the records that wanted names, and returns the ledger of it.
-		run := func(what string, handle client.Handler, wanted func(*kgo.Record) bool) *harness.Ledger {
-			t.Helper()
-			l := ledgerOf(t, slices.DeleteFunc(slices.Clone(all), func(r *kgo.Record) bool { return !wanted(r) }))
-			var members []*sharer
-			for i := range 2 {
-				members = append(members, e.sharer(t, l, group, fmt.Sprintf("%s-%d", what, i), topic, handle, client.Retry(client.Backoff{First: 50 * time.Millisecond, Max: 200 * time.Millisecond}, 0)))
-			}
-			l.AwaitDone(t, 30*time.Second)
-			for _, m := range members {
-				m.close()
-			}
-			return l
-		}
+		run := duo{e, t, group, topic, all, []client.Option{client.ShareByKey()}}.run
 		// fill begins anew, and leaves individual commits above the record that fails.
 		fill := func(what string) {
 			t.Helper()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -28,8 +29,14 @@ func work(d time.Duration) client.Handler {
 // sharer starts a member that shares partitions by key. What handle does with success goes into the ledger.
 func (e engine) sharer(t testing.TB, l *harness.Ledger, group, name, topic string, handle client.Handler, opts ...client.Option) *sharer {
 	t.Helper()
+	return e.member(t, l, group, name, topic, handle, append([]client.Option{client.ShareByKey()}, opts...)...)
+}
+
+// member starts one that shares partitions as opts say.
+func (e engine) member(t testing.TB, l *harness.Ledger, group, name, topic string, handle client.Handler, opts ...client.Option) *sharer {
+	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})).With("member", name)
-	c, err := client.New(append([]client.Option{client.Bootstrap(e.gateway.Bootstrap), client.Group(group), client.Topics(topic), client.ShareByKey(), client.Logger(log),
+	c, err := client.New(append([]client.Option{client.Bootstrap(e.gateway.Bootstrap), client.Group(group), client.Topics(topic), client.Logger(log),
 		client.KgoOpts(kgo.SessionTimeout(6 * time.Second))}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
@@ -66,6 +73,31 @@ func (s *sharer) close() {
 	case <-ctx.Done():
 		s.t.Errorf("%s does not end", s.name)
 	}
+}
+
+// duo is two members of a group, time and again, that handle what there is in a topic.
+type duo struct {
+	engine
+	t            testing.TB
+	group, topic string
+	all          []*kgo.Record
+	opts         []client.Option // how they share
+}
+
+// run has them handle the records that wanted names, and returns the ledger of it. What else they do with success shows there as foreign.
+func (d duo) run(what string, handle client.Handler, wanted func(*kgo.Record) bool) *harness.Ledger {
+	d.t.Helper()
+	l := ledgerOf(d.t, slices.DeleteFunc(slices.Clone(d.all), func(r *kgo.Record) bool { return !wanted(r) }))
+	var members []*sharer
+	for i := range 2 {
+		members = append(members, d.member(d.t, l, d.group, fmt.Sprintf("%s-%d", what, i), d.topic, handle,
+			append(slices.Clip(d.opts), client.Retry(client.Backoff{First: 50 * time.Millisecond, Max: 200 * time.Millisecond}, 0))...))
+	}
+	l.AwaitDone(d.t, 30*time.Second)
+	for _, m := range members {
+		m.close()
+	}
+	return l
 }
 
 // awaitShared waits until members have all of so many partitions of a topic among them, nothing twice.

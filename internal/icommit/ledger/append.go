@@ -40,6 +40,7 @@ func (l *Ledger) Add(base int32, topicID [16]byte, era int64, added []region.Fac
 	if len(added) > 0 {
 		r := l.region(base)
 		r.Add(added...)
+		l.share(base, added)
 		puts, deletes := r.Amend(added, l.stable, MaxDeletes)
 		a.puts, a.deletes = l.ids(nil, base, puts), l.ids(nil, base, deletes)
 	}

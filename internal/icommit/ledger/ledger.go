@@ -20,6 +20,8 @@ type Ledger struct {
 	topicID [16]byte // of the facts
 	stable  int64    // below it everything is done
 	regions map[int32]*region.Region
+	// shared is what the facts of each base say of all positions: it counts for every base. nil: nobody needed it yet.
+	shared  *region.Region
 	marks   map[int64]bool // the stable offsets of marks, for the era
 	mark    int64          // the highest of them; 0: none
 	stale   map[id]bool    // records of eras that are over, to be deleted
@@ -100,6 +102,7 @@ func (l *Ledger) begin(topicID [16]byte, era int64) bool {
 func (l *Ledger) start(topicID [16]byte, era int64) {
 	clear(l.regions)
 	clear(l.marks)
+	l.shared = nil
 	l.topicID, l.era, l.stable, l.mark = topicID, era, 0, 0
 }
 
@@ -126,24 +129,6 @@ func (l *Ledger) outlived(of id) {
 
 // markAt is the mark of a stable offset.
 func markAt(stable int64) region.Fact { return region.Fact{Keys: keyrange.Full, Last: stable - 1} }
-
-// region is that of a base, which it makes if there is none.
-func (l *Ledger) region(base int32) *region.Region {
-	r := l.regions[base]
-	if r == nil {
-		r = region.New(l.stable)
-		l.regions[base] = r
-	}
-	return r
-}
-
-// look is the region of a base to look at: clients ask for any base, and those without facts are not to stay.
-func (l *Ledger) look(base int32) *region.Region {
-	if r := l.regions[base]; r != nil {
-		return r
-	}
-	return region.New(l.stable)
-}
 
 // factsOf are the facts of a base. They follow what happens to the ledger within its era.
 type factsOf struct {
@@ -173,6 +158,7 @@ func (l *Ledger) has(of id) bool {
 func (l *Ledger) stored(base int32, facts []region.Fact) {
 	if base != anyBase {
 		l.region(base).Stored(facts)
+		l.share(base, facts)
 		return
 	}
 	for _, f := range facts {
@@ -192,6 +178,9 @@ func (l *Ledger) raise(stable int64) {
 	l.stable = stable
 	for _, r := range l.regions {
 		r.SetStable(stable)
+	}
+	if l.shared != nil {
+		l.shared.SetStable(stable)
 	}
 }
 
@@ -242,11 +231,16 @@ func (l *Ledger) With(base int32, topicID [16]byte, era int64, added []region.Fa
 
 // Ranges is the number of offset ranges of an era above the stable offset, about.
 func (l *Ledger) Ranges(era int64) (n int) {
-	if l.era == era {
-		for _, r := range l.regions {
-			size := r.Size()
-			n += size.Records + size.Others
-		}
+	if l.era != era {
+		return 0
+	}
+	copies := 0
+	if l.shared != nil {
+		copies = l.shared.Size().Others
+	}
+	for _, r := range l.regions {
+		size := r.Size()
+		n += size.Records + max(0, size.Others-copies)
 	}
 	return n
 }
@@ -263,6 +257,16 @@ func (l *Ledger) Grows(base int32, era int64, added []region.Fact, stable int64)
 // Committed is what is done above the stable offset of a picture, whose facts are of this base: by facts, and by the rows of views. limit is
 // the most offset ranges.
 func (l *Ledger) Committed(p *progress.Picture, base int32, keys keyrange.Set, stable int64, limit int) []region.Committed {
+	of, _ := l.above(p, base, keys, stable, limit).Committed(keys, stable, limit)
+	return of
+}
+
+// Whole is what of that is done at all positions.
+func (l *Ledger) Whole(p *progress.Picture, base int32, stable int64) []region.Fact {
+	return l.above(p, base, keyrange.Set{keyrange.Full}, stable, 0).Whole(keyrange.Full, everything)
+}
+
+func (l *Ledger) above(p *progress.Picture, base int32, keys keyrange.Set, stable int64, limit int) *region.Region {
 	all := region.New(stable)
 	for j := range p.Width() {
 		if done := p.Done(j); done > stable {
@@ -277,6 +281,5 @@ func (l *Ledger) Committed(p *progress.Picture, base int32, keys keyrange.Set, s
 			}
 		}
 	}
-	of, _ := all.Committed(keys, stable, limit)
-	return of
+	return all
 }

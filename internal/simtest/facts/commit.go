@@ -293,9 +293,11 @@ func (w *world) acknowledged(r *request) {
 		return
 	}
 	for _, rec := range w.records {
-		if !rec.open && slices.ContainsFunc(r.facts, func(f region.Fact) bool { return rec.within(f, r.base) }) {
-			rec.acked[r.base] = true
-			w.stats.acked++
+		for _, f := range r.facts {
+			if !rec.open && f.First <= rec.offset && rec.offset <= f.Last {
+				rec.ack(f.Keys, r.base)
+				w.stats.acked++
+			}
 		}
 	}
 	for i, c := range r.commits {
@@ -326,7 +328,7 @@ func (w *world) lower(keys keyrange.Range, base int, offset int64) {
 	}
 	for _, rec := range w.records {
 		if rec.offset >= offset && rec.in(keys, base) {
-			rec.acked[base] = false
+			rec.acked[base], rec.said[base] = false, [grains]bool{}
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package facts
 
 import (
+	"slices"
+
 	"github.com/tandem-kafka/tandem/internal/progress"
 	"github.com/tandem-kafka/tandem/internal/region"
 	"github.com/tandem-kafka/tandem/keyrange"
@@ -29,10 +31,25 @@ type record struct {
 	lenient bool
 	// acked: committed and answered, and nothing was lost since: who asks for the facts of the base is not given it again.
 	acked [bases]bool
+	// said are the grains of each base for which the record's offset is: with all of one base it is acked for every base.
+	said [bases][grains]bool
 }
 
 func (r *record) in(keys keyrange.Range, base int) bool {
 	return keys.Contains(uint32(r.grain[base]) << grainBits)
+}
+
+// ack: a fact with the record's offset was committed and answered.
+func (r *record) ack(keys keyrange.Range, base int) {
+	for g := range grains {
+		r.said[base][g] = r.said[base][g] || keys.Contains(uint32(g)<<grainBits)
+	}
+	r.acked[base] = r.acked[base] || r.in(keys, base)
+	if !slices.Contains(r.said[base][:], false) {
+		for b := range r.acked {
+			r.acked[b] = true
+		}
+	}
 }
 
 // within reports whether a fact says that the record is done.
@@ -104,6 +121,6 @@ func (w *world) discard(why string) {
 	w.logf("what was committed may be handed out again: %s", why)
 	w.discards++
 	for _, r := range w.records {
-		r.acked = [bases]bool{}
+		r.acked, r.said = [bases]bool{}, [bases][grains]bool{}
 	}
 }
