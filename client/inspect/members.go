@@ -29,16 +29,21 @@ func (in *inspection) members(ctx context.Context) error {
 	in.out.State, in.out.Assignor = g.State, g.Protocol
 	for i := range g.Members {
 		m := &g.Members[i]
-		to := Member{ID: m.MemberID, ClientID: m.ClientID, Host: m.ClientHost}
-		if m.InstanceID != nil {
-			to.InstanceID = *m.InstanceID
-		}
+		to := memberOf(m.MemberID, m.InstanceID, m.ClientID, m.ClientHost)
 		if err := to.owns(m, g.Protocol); err != nil {
 			in.note("what member %s owns is not known: %v", m.MemberID, err)
 		}
 		in.out.Members = append(in.out.Members, to)
 	}
 	return nil
+}
+
+func memberOf(id string, instance *string, client, host string) Member {
+	m := Member{ID: id, ClientID: client, Host: host}
+	if instance != nil {
+		m.InstanceID = *instance
+	}
+	return m
 }
 
 // owns fills in what a member of the classic protocol was given. Only this project's assignor says key ranges.
@@ -81,10 +86,7 @@ func (in *inspection) consumers(ctx context.Context) {
 	in.out.State, in.out.Assignor = g.State, g.AssignorName
 	for i := range g.Members {
 		m := &g.Members[i]
-		to := Member{ID: m.MemberID, ClientID: m.ClientID, Host: m.ClientHost}
-		if m.InstanceID != nil {
-			to.InstanceID = *m.InstanceID
-		}
+		to := memberOf(m.MemberID, m.InstanceID, m.ClientID, m.ClientHost)
 		for _, t := range m.Assignment.Sorted() {
 			for _, p := range t.Partitions {
 				to.Parts = append(to.Parts, Part{Topic: t.Topic, Partition: p})
