@@ -59,7 +59,10 @@ type Plan struct {
 	// Exposed: a gateway that knows only the rows of before this commit may just now write a source row of an era in which what goes back
 	// here does not count: an era begins here, or with whoever commits individually next, or slices were set back before.
 	Exposed bool
-	Era     int64 // in which it counts
+	// Unsettled: which era the commit is to open, or begin with, depends on a transaction that is not decided. A commit in a transaction waits until it is, unless its transaction
+	// has facts of this Era already. Pending rows are to be told as such, at least the source row.
+	Unsettled bool
+	Era       int64 // in which it counts
 
 	counted []bool
 }
@@ -113,6 +116,7 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 		}
 	}
 
+	plan.Unsettled = p.unsettled(plan.Opens, era, env.Facts != nil)
 	plan.Exposed = len(plan.Back) > 0 && (plan.Opens || p.fact >= 0 || p.setBack(era))
 
 	r := reading{p: next, era: era, complete: complete, trusted: before.trusted}
@@ -140,6 +144,23 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 	text := string(t.append(nil, stable))
 	plan.Source = Write{View: -1, Offset: stable, LeaderEpoch: -1, Metadata: &text}
 	return plan
+}
+
+// unsettled reports whether a transaction that is not decided has to do with the era that a commit opens, or is the first in, as another commit would.
+func (p *Picture) unsettled(opens bool, era int64, facts bool) bool {
+	if p.source.present() && !opens {
+		return false
+	}
+	eras, highest := p.undecidedEras(), p.highestEra()
+	joins := slices.Contains(eras, era)
+	if slices.ContainsFunc(eras, func(e int64) bool { return e > highest && e != era }) {
+		return true
+	}
+	if opens {
+		// Facts may be decided before the source row that goes with them: then this is the era after theirs.
+		return p.source.pending && !joins && (facts || p.fact >= 0)
+	}
+	return joins && !p.source.pending // the facts of a group that was deleted since, unless their source row is just on its way
 }
 
 // generations is the most generations that the numbers of eras tell apart.

@@ -35,6 +35,7 @@ type Picture struct {
 	apart  int64   // the highest era in rows of views that the picture is not of
 	facts  Facts   // nil: none
 	fact   int64   // the era of facts; -1: there never were any
+	open   Undecided
 }
 
 // Facts are what members have committed individually: done offsets by key range, see package region.
@@ -42,6 +43,14 @@ type Facts interface {
 	// Next is the lowest offset from from on that is not done at some position of keys. empty moves an offset over
 	// what is known to hold no record of keys; it may be nil.
 	Next(keys keyrange.Range, from int64, empty func(from int64) int64) int64
+}
+
+// Undecided are facts in transactions that are not decided. They are not among Facts.
+type Undecided interface {
+	// Eras are those in which they would count, each once, in any order.
+	Eras() []int64
+	// Touches reports whether some of this era say anything of keys.
+	Touches(era int64, keys keyrange.Range) bool
 }
 
 // row is a Row taken apart.
@@ -123,6 +132,18 @@ func (p *Picture) SetApart(r Row) {
 // SetFacts tells of the facts of the highest era of which there are any; f is nil where they are of another base. They count
 // while that is the current era, and a new era is above theirs.
 func (p *Picture) SetFacts(era int64, f Facts) { p.facts, p.fact = f, era }
+
+// SetUndecided tells of facts in transactions; nil: there are none. These and the facts are to be of one moment after the rows were read, and no older than the end of the
+// log before that: what a transaction did is then seen in the rows or in the facts, whichever are decided first.
+func (p *Picture) SetUndecided(u Undecided) { p.open = u }
+
+// undecidedEras are the eras of facts in transactions.
+func (p *Picture) undecidedEras() []int64 {
+	if p.open == nil {
+		return nil
+	}
+	return p.open.Eras()
+}
 
 // FactsEra is the era of the facts that the picture was told of, whether they count or not; -1: there never were any.
 func (p *Picture) FactsEra() int64 { return p.fact }

@@ -1,5 +1,11 @@
 package progress
 
+import (
+	"slices"
+
+	"github.com/tandem-kafka/tandem/keyrange"
+)
+
 // Start is where a slice of a view begins: the answer to an OffsetFetch.
 type Start struct {
 	Offset      int64 // -1: nothing is known, the client's reset policy decides
@@ -20,7 +26,7 @@ type Start struct {
 // Start works out where a slice of a view begins. With requireStable, rows that a transaction has yet to decide on make
 // those slices wait whose start they can change.
 func (p *Picture) Start(view int, slice int32, requireStable bool) Start {
-	if requireStable && p.unstable(view, slice) {
+	if requireStable && p.Unstable(keyrange.OfSlice(slice, p.views[view].K)) {
 		return Start{Offset: -1, LeaderEpoch: -1, Unstable: true}
 	}
 	r := p.reading()
@@ -44,29 +50,25 @@ func (p *Picture) Start(view int, slice int32, requireStable bool) Start {
 	return s
 }
 
-// unstable reports whether a transaction that is not decided can change where a slice begins.
-func (p *Picture) unstable(view int, slice int32) bool {
-	pending := p.anyPending()
-	if !p.source.ours || !p.source.present() {
-		return pending || p.source.pending
-	}
-	if p.source.pending && !pending {
+// Unstable reports whether a transaction that is not decided can change what is done at positions of keys, and so where their reader begins.
+func (p *Picture) Unstable(keys keyrange.Range) bool {
+	eras, pending, era := p.undecidedEras(), p.anyPending(), p.Era()
+	switch {
+	case !p.source.present() || !p.source.ours || p.outlived():
+		return pending || p.source.pending || len(eras) > 0 // which era is next is not known
+	case slices.ContainsFunc(eras, func(e int64) bool { return e > era }):
+		return true // it takes the place of this one
+	case p.source.pending && !pending && len(eras) == 0:
 		return true // of a plain consumer of the source, perhaps: everything may start elsewhere
 	}
-	if !pending {
-		return false
-	}
-	k := p.views[view].K
 	for v, w := range p.views {
-		// Two slices of powers of two overlap where they are equal modulo the smaller one.
-		step := min(k, w.K)
-		for s := slice % step; s < w.K; s += step {
-			if p.rows[v][s].pending {
+		for s := range w.K {
+			if p.rows[v][s].pending && keyrange.OfSlice(s, w.K).Overlaps(keys) {
 				return true
 			}
 		}
 	}
-	return false
+	return p.open != nil && p.open.Touches(era, keys)
 }
 
 func (p *Picture) anyPending() bool {

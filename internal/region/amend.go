@@ -18,12 +18,24 @@ import (
 // limit is the most deletes; 0: no limit. What is left over comes with the next call, which needs no facts for it.
 func (r *Region) Amend(facts []Fact, stable int64, limit int) (puts, deletes []Fact) {
 	stable = max(stable, r.stable)
+	puts, put := r.puts(facts, stable)
+	return puts, r.redundant(put, stable, limit)
+}
+
+// Puts are those of an Amend under the stable offset that the region has.
+func (r *Region) Puts(facts []Fact) []Fact {
+	puts, _ := r.puts(facts, r.stable)
+	return puts
+}
+
+// puts works out the puts of an Amend, and the plane of them.
+func (r *Region) puts(facts []Fact, stable int64) (puts []Fact, put *plane) {
 	facts = slices.Clone(facts)
 	facts = slices.DeleteFunc(facts, func(f Fact) bool { return !f.Valid() || f.Last < stable })
 	slices.SortFunc(facts, func(a, b Fact) int { // the widest first: others may be part of them
 		return cmp.Or(cmp.Compare(b.Keys.Len(), a.Keys.Len()), cmp.Compare(a.Keys.First, b.Keys.First), a.Offsets().compare(b.Offsets()))
 	})
-	var put plane
+	put = new(plane)
 	for len(facts) > 0 {
 		keys := facts[0].Keys
 		var run []OffsetRange
@@ -31,7 +43,7 @@ func (r *Region) Amend(facts []Fact, stable int64, limit int) (puts, deletes []F
 			run = appendTouching(run, facts[0].Offsets())
 			facts = facts[1:]
 		}
-		run = r.missing(keys, run, stable, &put)
+		run = r.missing(keys, run, stable, put)
 		if len(run) == 0 {
 			continue
 		}
@@ -44,7 +56,7 @@ func (r *Region) Amend(facts []Fact, stable int64, limit int) (puts, deletes []F
 			puts = append(puts, Fact{keys, o.First, o.Last})
 		}
 	}
-	return puts, r.redundant(&put, stable, limit)
+	return puts, put
 }
 
 // appendTouching appends o, which does not begin before the last of run, and makes one of the two if they touch.

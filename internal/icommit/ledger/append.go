@@ -42,12 +42,12 @@ func (l *Ledger) Add(base int32, topicID [16]byte, era int64, added []region.Fac
 		r.Add(added...)
 		l.share(base, added)
 		puts, deletes := r.Amend(added, l.stable, MaxDeletes)
-		a.puts, a.deletes = l.ids(nil, base, puts), l.ids(nil, base, deletes)
+		a.puts, a.deletes = ids(nil, base, era, puts), ids(nil, base, era, deletes)
 	}
 	for _, other := range slices.Sorted(maps.Keys(l.regions)) {
 		if n := MaxDeletes - len(a.deletes); (other != base || len(added) == 0) && n > 0 {
 			_, deletes := l.regions[other].Amend(nil, l.stable, n)
-			a.deletes = l.ids(a.deletes, other, deletes)
+			a.deletes = ids(a.deletes, other, era, deletes)
 		}
 	}
 	if dropped := len(added) > 0 || len(a.deletes) > 0; l.stable > l.mark && (l.mark == 0 || dropped) {
@@ -63,9 +63,9 @@ func (l *Ledger) Add(base int32, topicID [16]byte, era int64, added []region.Fac
 // leaves reports whether the deletion of a record is under way.
 func (l *Ledger) leaves(of id) bool { _, is := l.leaving[of]; return is }
 
-func (l *Ledger) ids(dst []id, base int32, facts []region.Fact) []id {
+func ids(dst []id, base int32, era int64, facts []region.Fact) []id {
 	for _, f := range facts {
-		dst = append(dst, id{base, l.era, f})
+		dst = append(dst, id{base, era, f})
 	}
 	return dst
 }
