@@ -24,7 +24,7 @@ func (s *session) commit(ctx context.Context, list []executor.Commit) []error {
 	if s.coop != nil {
 		return s.commitAcquired(ctx, list)
 	}
-	entries := make([]commits.Entry, len(list))
+	entries, at := make([]commits.Entry, len(list)), make([]int, len(list))
 	s.mu.Lock()
 	for i, c := range list {
 		e := commits.Entry{Partition: commits.Partition{Topic: c.TP.Topic, Partition: c.TP.Partition, Keys: c.Keys, Plain: !s.individual()}, Watermark: c.Watermark}
@@ -34,16 +34,16 @@ func (s *session) commit(ctx context.Context, list []executor.Commit) []error {
 		if !e.Plain {
 			e.Ranges = c.Ranges
 		}
-		entries[i] = e
+		entries[i], at[i] = e, i
 	}
 	s.mu.Unlock()
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.commitLimit())
 	defer cancel()
 	lost := s.losses.Load()
-	errs := s.commits.CommitUntil(ctx, s.member(), entries)
+	errs := s.commitOnce(ctx, list, entries, at)
 	for between(errs) && pause(ctx, rejoinPause) && s.losses.Load() == lost {
-		errs = s.commits.CommitUntil(ctx, s.member(), entries)
+		errs = s.commitOnce(ctx, list, entries, at)
 	}
 	errs = s.keepAttempts(ctx, list, errs)
 	for i, err := range errs {
@@ -75,11 +75,11 @@ func (s *session) tellCommitted(entries []commits.Entry, errs []error, took time
 func (s *session) commitAcquired(ctx context.Context, list []executor.Commit) []error {
 	entries, at := s.coop.entries(list)
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.commitLimit())
 	defer cancel()
-	failed := s.commits.CommitUntil(ctx, s.member(), entries)
+	failed := s.commitOnce(ctx, list, entries, at)
 	for between(failed) && pause(ctx, rejoinPause) {
-		failed = s.commits.CommitUntil(ctx, s.member(), entries)
+		failed = s.commitOnce(ctx, list, entries, at)
 	}
 	var errs []error
 	var first error

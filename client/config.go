@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -33,6 +34,8 @@ type config struct {
 	cooperative bool
 	inProcess   *inProcess
 
+	transactional *string // nil: no transactions
+
 	concurrency int
 	order       Ordering
 	backoff     Backoff
@@ -60,7 +63,7 @@ const maxShed = 1_000_000
 
 func newConfig(opts []Option) (*config, error) {
 	c := &config{
-		concurrency: 16, attempts: -1, maxRanges: 1000, commitInterval: 200 * time.Millisecond, lease: time.Minute, session: 30 * time.Second, drain: 10 * time.Second,
+		concurrency: 16, attempts: -1, maxRanges: 1000, commitInterval: unsaid, lease: time.Minute, session: 30 * time.Second, drain: 10 * time.Second,
 		maxRecords: 16384, maxBytes: 64 << 20, log: slog.Default(),
 	}
 	for _, o := range opts {
@@ -72,11 +75,22 @@ func newConfig(opts []Option) (*config, error) {
 			c.attempts = 10
 		}
 	}
+	if c.transactional != nil {
+		c.isolation = ReadCommitted
+	}
+	if c.commitInterval == unsaid {
+		if c.commitInterval = 200 * time.Millisecond; c.transactional != nil {
+			c.commitInterval = 100 * time.Millisecond
+		}
+	}
 	if c.log == nil {
 		c.log = slog.Default()
 	}
 	return c, c.validate()
 }
+
+// unsaid is the commit interval where the user has said none.
+const unsaid = time.Duration(math.MinInt64)
 
 func (c *config) standalone() bool { return c.assign != nil }
 
@@ -100,6 +114,8 @@ func (c *config) validate() error {
 		return errors.New("client: no group: add client.Group, or client.Assign")
 	case !c.standalone() && len(c.topics) == 0:
 		return errors.New("client: no topics: add client.Topics, or client.Assign")
+	case c.transactional != nil && (*c.transactional == "" || c.group == ""):
+		return fmt.Errorf("client: Transactional(%q) needs an id, and a group whose offsets are part of its transactions", *c.transactional)
 	case c.concurrency < 1:
 		return fmt.Errorf("client: Concurrency(%d): at least 1", c.concurrency)
 	case c.order > NoOrder:

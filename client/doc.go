@@ -38,6 +38,19 @@
 // suits work on single records (filter, map, send). What a member does not finish, because it leaves or is not heard of for its SessionTimeout, others get before anything new, and
 // Record.Attempt counts on. Such members and others cannot be in one group: the group refuses who comes second (INCONSISTENT_GROUP_PROTOCOL).
 //
+// # Exactly once
+//
+// With Transactional what handlers write to other topics (Record.Produce) and the commits of their records go into one transaction, so that who reads the output with read_committed sees each record's part of it once, in the order
+// of its key, whatever is killed. The handler itself may run again after a crash: what it does elsewhere is at-least-once.
+//
+//	client.New(client.Bootstrap("localhost:9192"), client.Group("enrichment"), client.Topics("orders"), client.ShareByKey(), client.Transactional(podName))
+//	...
+//	c.Run(ctx, func(ctx context.Context, r *client.Record) error {
+//		return r.Produce(&kgo.Record{Topic: "orders.priced", Key: r.Key, Value: price(r.Value)})
+//	})
+//
+// Each running process needs an id of its own. One that another process takes over ends with ErrFenced.
+//
 // # What is guaranteed
 //
 // At-least-once: a record is committed after its handler returned nil, its dead letter was acknowledged by all in-sync replicas, or it was skipped. Records of one key run one after the other in the order of their
@@ -63,7 +76,7 @@
 //
 // # Memory
 //
-// MaxBuffered bounds what is in memory, and the fetch waits at that bound. Records that wait behind blocked keys do not use it up: beyond a share of
+// MaxBuffered bounds what is in memory, and the fetch waits at that bound. What handlers have written and is not committed counts, too. Records that wait behind blocked keys do not use it up: beyond a share of
 // it only their offsets are kept, up to a million, and they are read again when their key goes on.
 //
 // # Seeing what happens

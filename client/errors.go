@@ -3,6 +3,8 @@ package client
 import (
 	"errors"
 	"fmt"
+
+	"github.com/tandem-kafka/tandem/client/internal/transact"
 )
 
 // ErrClosed is returned after Close.
@@ -18,6 +20,12 @@ var ErrNotAssigned = errors.New("client: not this client's to commit")
 // ErrNoGateway says that ShareByKey, or key ranges of Assign, were asked for, and that the addresses of Bootstrap are of no Tandem gateway.
 var ErrNoGateway = errors.New("client: key ranges need a Tandem gateway, and there is none behind the addresses of Bootstrap: name a gateway's, " +
 	"or carry one in the process with client.InProcess, or leave ShareByKey away for whole partitions")
+
+// ErrNotTransactional is returned by Record.Produce where there is no transaction to write in.
+var ErrNotTransactional = errors.New("client: no transaction: Produce is for handlers, while they run, of a client with client.Transactional")
+
+// ErrFenced is Run's error, and Poll's, when another process has begun with the same transactional id.
+var ErrFenced = transact.ErrFenced
 
 // StoppedError is Run's error when a record was given up and StopOnFailure holds.
 type StoppedError struct {

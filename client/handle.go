@@ -20,6 +20,10 @@ func (s *session) handle(ctx context.Context, t *task) executor.Result {
 		defer s.coop.handled()
 	}
 	r := &Record{Record: t.Record, Attempt: int(t.Attempt()), ctx: ctx}
+	if s.txn != nil {
+		r.out = &outputs{largest: s.txn.largest}
+		defer r.out.bring(t)
+	}
 	if s.cfg.hook.Handled == nil {
 		return resultOf(s.call(ctx, r))
 	}
@@ -76,6 +80,14 @@ func (s *session) writeDeadLetter(ctx context.Context, t *task) executor.Result 
 		{headerError, cause},
 	} {
 		letter.Headers = append(letter.Headers, kgo.RecordHeader{Key: h.key, Value: []byte(h.value)})
+	}
+	if s.txn != nil {
+		o := &outputs{largest: s.txn.largest}
+		if err := o.add([]*kgo.Record{letter}); err != nil {
+			return executor.Result{Err: fmt.Errorf("dead letter to topic %s: %w", s.cfg.deadLetter, err)}
+		}
+		o.bring(t)
+		return executor.Result{}
 	}
 	if err := s.data[0].ProduceSync(ctx, letter).FirstErr(); err != nil {
 		return executor.Result{Err: fmt.Errorf("dead letter to topic %s: %w", s.cfg.deadLetter, err)}

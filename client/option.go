@@ -49,6 +49,13 @@ func SessionTimeout(d time.Duration) Option { return func(c *config) { c.session
 // before each rebalance, and begins again after it.
 func Cooperative() Option { return func(c *config) { c.cooperative = true } }
 
+// Transactional is for exactly once: what handlers write with Record.Produce, dead letters too, goes to Kafka in transactions, together with the commits of the records that it is made of. The id is the
+// transactional.id: each process that runs has its own, and it is best the same one each time the process starts, such as the name of a pod. Who starts with an id fences whoever has it.
+//
+// There is a transaction for each CommitInterval (default 100 ms then), of all that is done by then; handlers do not wait for it. When one is aborted, what it had is written again by the next one, and no handler runs again. It
+// begins when it has all that it is to have, so it is open for some milliseconds; brokers abort that of a process which dies in the middle after 10 s (kgo.TransactionTimeout in KgoOpts), and the records of its key ranges wait so long. Isolation is ReadCommitted.
+func Transactional(id string) Option { return func(c *config) { c.transactional = &id } }
+
 // InProcess carries a Tandem gateway in this process, straight against any Kafka cluster: nothing has to be deployed, and Bootstrap
 // names the cluster's brokers. TLS and SASL of KgoOpts are used for it, too. It needs the rights to create (once), write and read the topic
 // __individual_commit_offsets. Without a gateway of its own host, each process reads whole partitions from the brokers: N processes that share a partition read it N times.

@@ -20,6 +20,7 @@ type Record struct {
 	Attempt int
 
 	ctx context.Context
+	out *outputs // nil: there is no transaction
 }
 
 // ExtendLease moves the end of the handler's lease to d from now, where that is later. It reports false if the handler's run is

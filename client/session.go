@@ -51,7 +51,8 @@ type session struct {
 	fetcher  *fetcher.Fetcher
 	runner   *run.Runner[*kgo.Record]
 	features tandemmsg.Features
-	coop     *coop // nil: but for ShareByRecord
+	coop     *coop         // nil: but for ShareByRecord
+	txn      *transactions // nil: but for Transactional
 
 	mu    sync.Mutex
 	parts map[executor.TP]*part
@@ -113,6 +114,11 @@ func (s *session) start(ctx context.Context) error {
 	}
 	if s.cfg.group != "" && s.handler != nil {
 		s.attempts = attempts.New(s.data[stateClient], s.fetcher, s.cfg.group, s.log)
+	}
+	if s.cfg.transactional != nil {
+		if err := s.startTransactions(ctx, opts); err != nil {
+			return err
+		}
 	}
 	s.up.Store(true)
 	s.work.Go(s.fetch)
@@ -208,9 +214,15 @@ func (s *session) checkByRecord() error {
 // individual reports whether what is done is committed record by record.
 func (s *session) individual() bool { return s.features.IndividualCommit }
 
+func (s *session) executor() executor.Config {
+	c := s.cfg.executor()
+	c.WatermarkOnly = !s.individual()
+	return c
+}
+
 func (s *session) runConfig() run.Config[*kgo.Record] {
 	c := run.Config[*kgo.Record]{
-		Config: s.cfg.executor(), Describe: describe, Keep: keep, Handle: s.handle, DeadLetter: s.writeDeadLetter,
+		Config: s.executor(), Describe: describe, Keep: keep, Handle: s.handle, DeadLetter: s.writeDeadLetter,
 		Commit: s.commit, Reread: s.reread, Flow: s.flow, Report: s.report, Stopped: s.stopped,
 	}
 	if s.handler == nil {
@@ -256,6 +268,9 @@ func (s *session) end(ctx context.Context) {
 		s.fetcher.Close()
 	}
 	s.work.Wait()
+	if s.txn != nil {
+		s.txn.producer.Close()
+	}
 	if s.group != nil {
 		s.group.Close()
 	}

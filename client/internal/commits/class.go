@@ -37,8 +37,9 @@ func Classify(err error) Class {
 	switch ke {
 	case kerr.IllegalGeneration, kerr.UnknownMemberID, kerr.FencedInstanceID, kerr.RebalanceInProgress, kerr.StaleMemberEpoch, kerr.FencedMemberEpoch:
 		return Fenced
-	case kerr.UnknownTopicID:
-		return Retriable // as UNKNOWN_TOPIC_OR_PARTITION
+	case kerr.UnknownTopicID, // as UNKNOWN_TOPIC_OR_PARTITION
+		kerr.ConcurrentTransactions: // the one before is not quite over
+		return Retriable
 	}
 	if ke.Retriable {
 		return Retriable

@@ -18,6 +18,12 @@ type Member struct {
 	InstanceID *string // of a static member
 }
 
+// caller is who commits, and in which transaction; nil: in none.
+type caller struct {
+	Member
+	txn *Transaction
+}
+
 // NoMember is who commits for a group that has no members.
 var NoMember = Member{Generation: -1}
 
@@ -31,11 +37,15 @@ type Entry struct {
 // Commit commits entries, and returns an error for each that is not known to be durable, at its index; nil if all are. It tries
 // once, and once more if the coordinator has moved: what to do about other errors is the caller's.
 func (c *Commits) Commit(ctx context.Context, as Member, entries []Entry) []error {
-	return result(c.commit(ctx, as, cutAll(entries)), len(entries))
+	return result(c.commit(ctx, caller{Member: as}, cutAll(entries)), len(entries))
 }
 
 // CommitUntil commits entries as Commit does, and tries Retriable ones again until ctx ends.
 func (c *Commits) CommitUntil(ctx context.Context, as Member, entries []Entry) []error {
+	return c.commitUntil(ctx, caller{Member: as}, entries)
+}
+
+func (c *Commits) commitUntil(ctx context.Context, as caller, entries []Entry) []error {
 	pieces := cutAll(entries)
 	_ = again(ctx, func() error {
 		for _, p := range c.commit(ctx, as, pieces) {
@@ -65,7 +75,7 @@ func result(pieces []*piece, n int) (errs []error) {
 }
 
 // commit sends the pieces that are open.
-func (c *Commits) commit(ctx context.Context, as Member, pieces []*piece) []*piece {
+func (c *Commits) commit(ctx context.Context, as caller, pieces []*piece) []*piece {
 	for range 2 {
 		var open []*piece
 		for _, p := range pieces {
@@ -81,10 +91,10 @@ func (c *Commits) commit(ctx context.Context, as Member, pieces []*piece) []*pie
 }
 
 // send sends pieces, each once, and reports whether to do so once more, since the coordinator has moved.
-func (c *Commits) send(ctx context.Context, as Member, pieces []*piece) (once bool) {
+func (c *Commits) send(ctx context.Context, as caller, pieces []*piece) (once bool) {
 	for _, r := range pack(pieces) {
 		at, err := c.coordinator(ctx)
-		if err == nil && r.additions && (!at.features.IndividualCommit || at.commits < tagged) {
+		if err == nil && r.additions && !at.takes(as.txn != nil) {
 			c.lost(ctx, at, kerr.NotCoordinator) // there may be a gateway the next time
 			err = ErrUnsupported
 		}
@@ -101,32 +111,19 @@ func (c *Commits) send(ctx context.Context, as Member, pieces []*piece) (once bo
 }
 
 // sendTo sends one request, and leaves each piece's result in it. It returns an error that concerns all of them.
-func (c *Commits) sendTo(ctx context.Context, at *coordinator, as Member, r *request) error {
-	req := r.message()
-	req.Group, req.Generation, req.MemberID, req.InstanceID = c.group, as.Generation, as.ID, as.InstanceID
-	kresp, err := c.client.Broker(int(at.id)).Request(ctx, &commitRequest{req, r.additions})
-	if err == nil && r.additions && req.Version < tagged {
-		err = ErrUnsupported
+func (c *Commits) sendTo(ctx context.Context, at *coordinator, as caller, r *request) error {
+	tell := c.tell
+	if as.txn != nil {
+		tell = c.tellIn
 	}
+	codes, err := tell(ctx, at, as, r)
 	if err != nil {
 		r.failAll(err)
 		return err
 	}
-	resp := kresp.(*kmsg.OffsetCommitResponse)
-	type tp struct {
-		topic     string
-		partition int32
-	}
-	codes := make(map[tp]int16, len(r.pieces))
-	for i := range resp.Topics {
-		t := &resp.Topics[i]
-		for _, p := range t.Partitions {
-			codes[tp{t.Topic, p.Partition}] = p.ErrorCode
-		}
-	}
 	var concerns error
 	for _, p := range r.pieces {
-		code, ok := codes[tp{p.Topic, p.Partition.Partition}]
+		code, ok := codes[place{p.Topic, p.Partition.Partition}]
 		if p.err = kerr.ErrorForCode(code); !ok {
 			p.err = errMissing
 		}
@@ -136,6 +133,35 @@ func (c *Commits) sendTo(ctx context.Context, at *coordinator, as Member, r *req
 		}
 	}
 	return concerns
+}
+
+// place is a partition of a request, and codes are the answer to one.
+type place struct {
+	topic     string
+	partition int32
+}
+
+type codes map[place]int16
+
+// tell sends a request in no transaction.
+func (c *Commits) tell(ctx context.Context, at *coordinator, as caller, r *request) (codes, error) {
+	req := r.message()
+	req.Group, req.Generation, req.MemberID, req.InstanceID = c.group, as.Generation, as.ID, as.InstanceID
+	kresp, err := c.client.Broker(int(at.id)).Request(ctx, &commitRequest{req, r.additions})
+	if err == nil && r.additions && req.Version < tagged {
+		err = ErrUnsupported
+	}
+	if err != nil {
+		return nil, err
+	}
+	all := make(codes, len(r.pieces))
+	resp := kresp.(*kmsg.OffsetCommitResponse)
+	for i := range resp.Topics {
+		for _, p := range resp.Topics[i].Partitions {
+			all[place{resp.Topics[i].Topic, p.Partition}] = p.ErrorCode
+		}
+	}
+	return all, nil
 }
 
 var (

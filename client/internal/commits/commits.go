@@ -41,6 +41,16 @@ type coordinator struct {
 	id       int32
 	features tandemmsg.Features
 	commits  int16 // highest version of OffsetCommit
+	txn      int16 // and of TxnOffsetCommit
+	v2       bool  // transactions v2
+}
+
+// takes reports whether the additions may be sent to it, in a transaction or not.
+func (at *coordinator) takes(txn bool) bool {
+	if txn {
+		return at.features.IndividualCommit && at.txn >= txnTagged
+	}
+	return at.features.IndividualCommit && at.commits >= tagged
 }
 
 // Backoff of what is tried again here.
@@ -116,10 +126,13 @@ func (c *Commits) look(ctx context.Context, id int32) (*coordinator, error) {
 	if !c.guard.dialed.Load() {
 		return nil, errUnguarded
 	}
-	at := &coordinator{id: id, features: tandemmsg.ReadFeatures(resp), commits: -1}
+	at := &coordinator{id: id, features: tandemmsg.ReadFeatures(resp), commits: -1, txn: -1, v2: transactionsV2(resp)}
 	for _, k := range resp.ApiKeys {
-		if k.ApiKey == int16(kmsg.OffsetCommit) {
+		switch kmsg.Key(k.ApiKey) {
+		case kmsg.OffsetCommit:
 			at.commits = k.MaxVersion
+		case kmsg.TxnOffsetCommit:
+			at.txn = k.MaxVersion
 		}
 	}
 	return at, nil

@@ -25,6 +25,19 @@ type Committed struct {
 	Err   error // of this partition alone, such as TOPIC_AUTHORIZATION_FAILED
 }
 
+// Has reports whether the record of an offset, at this position of the key axis, is committed.
+func (c *Committed) Has(position uint32, offset int64) bool {
+	if offset < c.Offset {
+		return true
+	}
+	for _, a := range c.Above {
+		if a.Keys.Contains(position) && slices.ContainsFunc(a.Ranges, func(r offsets.Range) bool { return r.Contains(offset) }) {
+			return true
+		}
+	}
+	return false
+}
+
 // Fetch returns what the group has committed of partitions, in their order. It waits for transactions that are undecided. Errors that pass are tried again until ctx ends.
 // The error is ErrUnsupported if the coordinator does not know individual commits and not all partitions are Plain. All
 // partitions of a topic that are not Plain have to have one Base; where it is 0 the answer names it.

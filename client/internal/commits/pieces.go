@@ -99,13 +99,9 @@ type request struct {
 
 // pack divides pieces into requests, as few as can be found without searching long.
 func pack(pieces []*piece) (requests []*request) {
-	type row struct {
-		topic     string
-		partition int32
-	}
-	rows := make(map[row]int, len(pieces)) // the first request that has not had it
+	rows := make(map[place]int, len(pieces)) // the first request that has not had it
 	for _, p := range pieces {
-		at := row{p.Topic, p.Partition.Partition}
+		at := place{p.Topic, p.Partition.Partition}
 		i := rows[at]
 		for i < len(requests) && !requests[i].fits(p) {
 			i++
@@ -149,14 +145,14 @@ func (r *request) message() *kmsg.OffsetCommitRequest {
 			t.Topic = p.Topic
 			req.Topics = append(req.Topics, t)
 		}
-		row := kmsg.NewOffsetCommitRequestTopicPartition()
-		row.Partition, row.LeaderEpoch = p.Partition.Partition, -1
+		of := kmsg.NewOffsetCommitRequestTopicPartition()
+		of.Partition, of.LeaderEpoch = p.Partition.Partition, -1
 		if p.Plain {
-			row.Offset = p.says.Watermark
-		} else if err := tandemmsg.WriteCommit(&row, p.says); err != nil {
+			of.Offset = p.says.Watermark
+		} else if err := tandemmsg.WriteCommit(&of, p.says); err != nil {
 			panic(err) // cut has validated it
 		}
-		req.Topics[i].Partitions = append(req.Topics[i].Partitions, row)
+		req.Topics[i].Partitions = append(req.Topics[i].Partitions, of)
 	}
 	return req
 }

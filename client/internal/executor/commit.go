@@ -31,7 +31,7 @@ func (m *Machine[R]) cut(h *holding[R], now int64) bool {
 	h.carry(s)
 	m.ids++
 	m.commits[m.ids] = s
-	m.out.Commits = append(m.out.Commits, Commit{ID: m.ids, TP: h.p.tp, Keys: h.keys, Watermark: b.Watermark, Ranges: b.Ranges, Retries: h.list()})
+	m.out.Commits = append(m.out.Commits, Commit{ID: m.ids, TP: h.p.tp, Keys: h.keys, Watermark: b.Watermark, Ranges: b.Ranges, Retries: h.list(), Outputs: m.ship(h, b)})
 	m.lastCut = now
 	return true
 }
@@ -67,6 +67,7 @@ func (m *Machine[R]) CommitDone(id int64, ok bool, now int64) {
 			continue
 		}
 		h.sent = nil
+		m.shipped(h, ok)
 		if ok {
 			h.track.Committed(s.batch)
 		} else {
@@ -90,7 +91,7 @@ func (m *Machine[R]) CommitDone(id int64, ok bool, now int64) {
 			h.flushes = nil
 		case len(h.flushes) > 0:
 			m.goOnFlush(h, now)
-		case h.store || h.track.Reached(m.cfg.MaxRanges):
+		case h.store || h.track.Reached(m.cfg.MaxRanges) || m.heavy(h):
 			m.cut(h, now)
 		}
 		at := max(now, m.lastCut+m.cfg.CommitInterval)

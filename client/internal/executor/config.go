@@ -43,6 +43,7 @@ type Config struct {
 	Lease          int64 // a run that takes longer is reported, every Lease again; 0: never
 	CommitInterval int64 // default 200 ms
 	MaxRanges      int   // a holding is committed at about this many ranges, and no commit has more; default 1,000
+	WatermarkOnly  bool  // of a commit only the watermark is made durable: outputs above it wait
 	ShedAfter      int64 // how long a partition is paused with idle workers before records are shed; default 250 ms
 	Seed           uint64
 }

@@ -75,6 +75,9 @@ func (w *world) judgeEnd(t *Task[*rec], res Result) {
 		if f.done == 0 || !lost {
 			f.done = owner
 		}
+		if !lost {
+			f.brought, _ = t.outputs.(*brought)
+		}
 	case t.Kind() == KindHandle && !lost:
 		f.failed++
 		f.retryAt = 0
@@ -100,7 +103,7 @@ func (w *world) revocationOf(f *fate) (found *revoked) {
 func (w *world) judgeReleased(r Released, o owned) {
 	for _, f := range w.fates(o.tp) {
 		ran := slices.ContainsFunc(r.Running, func(i Info) bool { return i.Offset == f.offset }) // it ended since
-		if f.done == o.id && !f.committed && !r.Uncommitted && !ran && o.keys.Contains(f.position()) {
+		if f.done == o.id && !f.committed && !w.cfg.WatermarkOnly && !r.Uncommitted && !ran && o.keys.Contains(f.position()) {
 			w.t.Fatalf("released with %v done and not committed", f.rec)
 		}
 	}
@@ -110,7 +113,7 @@ func (w *world) judgeSkip(f *fate) {
 	if w.m.cfg.Last != Skip || f.failed < w.m.cfg.MaxAttempts {
 		w.t.Fatalf("%v was skipped after %d attempts", f.rec, f.failed)
 	}
-	f.done = max(w.ownerOf(f.rec), 1)
+	f.done, f.brought = max(w.ownerOf(f.rec), 1), nil
 }
 
 // judgeCommit looks at a commit when it is sent.
@@ -144,7 +147,38 @@ func (w *world) judgeCommit(c Commit) {
 			}
 		}
 	}
+	w.judgeOutputs(c)
 	if !slices.IsSortedFunc(c.Retries, func(a, b Retry) int { return int(a.Offset - b.Offset) }) {
 		w.t.Fatalf("retries %v", c.Retries)
+	}
+}
+
+// judgeOutputs looks at what goes with a commit: it is of records that the commit says are done, the last that their runs brought, never again what was written, and
+// in order.
+func (w *world) judgeOutputs(c Commit) {
+	for i, o := range c.Outputs {
+		b := o.Data.(*brought)
+		f := b.f
+		if o.Offset != f.offset || o.Position != f.position() || f.tp != c.TP || !c.Keys.Contains(o.Position) || !w.covers(c, f.offset) {
+			w.t.Fatalf("%+v goes with commit %+v, it is of %v", o, c, f.rec)
+		}
+		if b.written || b != f.brought {
+			w.t.Fatalf("what %v brought goes with commit %d; written %v, of its last run %v", f.rec, c.ID, b.written, b == f.brought)
+		}
+		for _, before := range c.Outputs[:i] {
+			if before.Offset == o.Offset || before.Offset > o.Offset && w.ordered(f, before.Data.(*brought).f) {
+				w.t.Fatalf("the outputs of %d and then %d go with commit %d", before.Offset, o.Offset, c.ID)
+			}
+		}
+	}
+}
+
+// judgeCommitted looks at a record whose commit became durable: what it brought went with it.
+func (w *world) judgeCommitted(c Commit, f *fate) {
+	if f.committed || f.gone || f.brought == nil || f.brought.written {
+		return
+	}
+	if !slices.ContainsFunc(c.Outputs, func(o Outputs) bool { return o.Data == f.brought }) {
+		w.t.Fatalf("%v is committed without what it brought", f.rec)
 	}
 }

@@ -100,6 +100,8 @@ type holding[R any] struct {
 	store     bool       // its count is to be committed
 	flushes   []*flush   // that wait for what is not in sent
 	behind    []*Task[R]
+	outputs   []Outputs // of what is done and not committed, in the order in which the runs ended
+	brought   int64     // bytes of those since the last cut
 
 	// While leaving:
 	revokes   []*revocation

@@ -16,6 +16,8 @@ func drawConfig(t *rapid.T) Config {
 		Handlers:       rapid.IntRange(1, 4).Draw(t, "handlers"),
 		Order:          rapid.SampledFrom([]Order{ByKey, ByKey, ByKey, ByPartition, Unordered}).Draw(t, "order"),
 		MaxRecords:     rapid.SampledFrom([]int{4, 10, 64, 1000}).Draw(t, "records"),
+		MaxBytes:       rapid.SampledFrom([]int64{0, 3000}).Draw(t, "bytes"),
+		WatermarkOnly:  rapid.IntRange(0, 3).Draw(t, "watermark only") == 0,
 		MaxShed:        rapid.SampledFrom([]int{0, 5, 1000}).Draw(t, "shed"),
 		MaxAttempts:    rapid.Int32Range(0, 3).Draw(t, "attempts"),
 		Last:           rapid.SampledFrom([]Outcome{DeadLetter, DeadLetter, Skip}).Draw(t, "last"),
@@ -163,6 +165,11 @@ func (w *world) checkInside() {
 			late++
 		}
 	})
+	for _, p := range w.m.order {
+		for _, h := range p.holdings {
+			bytes += int64(len(h.outputs)) * broughtSize
+		}
+	}
 	if s.Delayed != late {
 		w.t.Fatalf("%d delayed, counted %d", late, s.Delayed)
 	}
@@ -224,7 +231,7 @@ func (w *world) finish() {
 		}
 		w.m.Tick(w.now)
 	}
-	if s := w.m.Stats(); s.Records != 0 || s.Shed != 0 || s.Running != 0 {
+	if s := w.m.Stats(); s.Records != 0 || s.Bytes != 0 || s.Shed != 0 || s.Running != 0 {
 		w.t.Fatalf("left over: %+v", s)
 	}
 	for _, tp := range w.tps {

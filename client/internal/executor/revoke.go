@@ -102,6 +102,7 @@ func (m *Machine[R]) cancel(h *holding[R]) {
 func (m *Machine[R]) leave(h *holding[R]) {
 	p := h.p
 	h.stage = gone
+	m.forget(h, func(Outputs) bool { return true })
 	m.flushed(h.sent == nil && !h.dirty(), h.flushes...)
 	h.flushes = nil
 	p.orphans += h.handed
@@ -258,6 +259,7 @@ func (m *Machine[R]) split(h *holding[R], keys keyrange.Set, now int64) *holding
 		h.counting, h.store = nil, false
 	}
 	h.p.holdings = append(h.p.holdings, s)
+	h.splitOutputs(s)
 	h.splitFlushes(s)
 	m.afterSplit(h, now)
 	m.afterSplit(s, now)

@@ -69,7 +69,7 @@ func (m *Machine[R]) unhand(t *Task[R]) {
 		m.cancels = slices.DeleteFunc(m.cancels, func(c *Task[R]) bool { return c == t })
 	}
 	m.running = m.running[:last]
-	t.Host = nil
+	t.Host, t.outputs, t.outputSize = nil, nil, 0
 	t.state = queued
 	if t.hold.handed--; t.hold.stage == gone {
 		t.hold.p.orphans--
@@ -106,6 +106,7 @@ func (m *Machine[R]) GiveBack(tasks []*Task[R], now int64) {
 func (m *Machine[R]) Finish(t *Task[R], res Result, now int64) {
 	m.now = now
 	h, k := t.hold, t.key
+	data, size := t.outputs, t.outputSize
 	m.unhand(t)
 	if h.counting == t {
 		h.counting = nil
@@ -119,6 +120,7 @@ func (m *Machine[R]) Finish(t *Task[R], res Result, now int64) {
 		if t.kind == KindDeadLetter {
 			m.report(DeadLettered, t, t.cause)
 		}
+		m.hold(t, data, size)
 		m.done(t, now)
 	}
 	if k != nil {
@@ -148,7 +150,7 @@ func (m *Machine[R]) done(t *Task[R], now int64) {
 	m.ungate(t, now)
 	m.release(t)
 	m.commitSoon(now)
-	if h.sent == nil && h.track.Reached(m.cfg.MaxRanges) {
+	if h.sent == nil && (h.track.Reached(m.cfg.MaxRanges) || m.heavy(h)) {
 		m.cut(h, now)
 	}
 	if k != nil && k.shed != nil && k.waiting <= m.lowWater() {

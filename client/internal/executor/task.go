@@ -51,6 +51,9 @@ type Task[R any] struct {
 	guarded  bool
 	gates    bool // guarded, and others of the holding wait for its run
 	kept     bool // its memory is its own
+
+	outputs    any // of Bring
+	outputSize int64
 }
 
 // TP is the partition.

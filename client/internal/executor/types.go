@@ -95,6 +95,7 @@ type Commit struct {
 	Watermark int64           // everything below it is done; -1: nothing to say
 	Ranges    []offsets.Range // done above the watermark; sorted, disjoint
 	Retries   []Retry         // all of the holding, by offset: they take the place of those committed before
+	Outputs   []Outputs       // of records that the commit says are done, in the order in which their runs ended
 }
 
 // Reread asks for records that were shed: those of Keys from offset From on, as many as one fetch brings.

@@ -49,7 +49,16 @@ type fate struct {
 	retryAt   int64
 	letters   int // dead letters written
 	running   bool
+	brought   *brought // by its last successful run; nil: nothing
 }
+
+// brought is what a run of the model brings.
+type brought struct {
+	f       *fate
+	written bool // with a commit that was acknowledged
+}
+
+const broughtSize = 40
 
 // owned are key ranges as the world assigned them.
 type owned struct {
@@ -375,6 +384,9 @@ func (w *world) end(k *worker, res Result) {
 		w.t.Fatalf("the record of %v was changed while it ran", k.rec)
 	}
 	w.log("end %v: %v", t.Record, res)
+	if f := w.byID[t.Record.id()]; res.Err != nil || f.offset%3 > 0 {
+		t.Bring(&brought{f: f}, broughtSize) // nothing comes of what a failed run brings
+	}
 	w.judgeEnd(t, res)
 	if res.Err != nil {
 		w.recall(k)
@@ -397,7 +409,8 @@ func (w *world) commitDone(ok, arrived bool) {
 			if !c.Keys.Contains(f.position()) {
 				continue
 			}
-			if f.offset < c.Watermark || slices.ContainsFunc(c.Ranges, func(r offsets.Range) bool { return r.Contains(f.offset) }) {
+			if w.covers(c, f.offset) {
+				w.judgeCommitted(c, f)
 				f.committed = true
 			}
 			delete(w.retries[c.TP], f.offset)
@@ -411,8 +424,17 @@ func (w *world) commitDone(ok, arrived bool) {
 			}
 		}
 	}
+	for _, o := range c.Outputs {
+		b := o.Data.(*brought)
+		b.written = b.written || ok
+	}
 	w.log("commit %d is answered: %v, arrived %v", c.ID, ok, arrived)
 	w.m.CommitDone(c.ID, ok, w.now)
+}
+
+// covers reports whether a commit makes durable that an offset is done.
+func (w *world) covers(c Commit, offset int64) bool {
+	return offset < c.Watermark || !w.cfg.WatermarkOnly && slices.ContainsFunc(c.Ranges, func(r offsets.Range) bool { return r.Contains(offset) })
 }
 
 // reread answers the oldest reread.
