@@ -38,7 +38,7 @@ func (e *Entry) same(o *Entry) bool { return e.Kind == o.Kind && e.Era == o.Era 
 
 // judge takes in an entry that comes after all others.
 func (s *State) judge(e *entry, now int64) {
-	e.won, e.left = false, 0
+	e.won, e.took, e.left = false, false, 0
 	if e.Kind == Session {
 		if m := s.sessions[e.Member]; m != nil {
 			m.won, m.free = false, now
@@ -52,6 +52,7 @@ func (s *State) judge(e *entry, now int64) {
 		if !s.yields(&s.spans[i], &e.Entry) {
 			return
 		}
+		e.took = true
 	}
 	r := Range{e.First, e.Last}
 	s.clear(r, now)
@@ -74,14 +75,14 @@ func (s *State) mend() {
 
 func byPosition(a, b *entry) int { return cmp.Compare(a.position, b.position) }
 
-// yields reports whether a span is free for an entry: it names the one who has it as over, and knows how often it was given out.
+// yields reports whether a span is free for an entry: it names the one who has it as over, and knows how often it was given out. Who writes it may also know that the one who has it was never told.
 func (s *State) yields(p *span, e *Entry) bool {
 	attempt := p.of.Attempt
 	if e.Member != "" {
 		attempt++
 	}
 	switch {
-	case e.Attempt != attempt:
+	case e.Attempt != attempt && (e.Attempt != attempt-1 || p.of.Member == ""):
 		return false
 	case p.of.Member == "":
 		return true

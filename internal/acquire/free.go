@@ -8,7 +8,9 @@ type Free struct {
 	Attempts int32 // how many times it was given out
 	// Again says that it was given out before: read what is done, and ask again, before it is given out again.
 	Again bool
-	over  []Over
+	// Untold says that the one who has it was not told of it.
+	Untold bool
+	over   []Over
 }
 
 // Next returns the lowest range at or behind an offset that can be given out, whose records have all been given out equally often; the last one,
@@ -33,7 +35,8 @@ func (s *State) Next(from, now int64) (f Free, ok bool) {
 				from = f.Last + 1
 				continue
 			}
-			f.Attempts, f.Again = p.of.Attempt, true
+			f.Attempts = p.attempts()
+			f.Again, f.Untold = f.Attempts > 0, p.kept
 			if p.of.Member != "" {
 				f.over = []Over{{p.of.Member, s.known(p.of)}}
 			}
@@ -53,7 +56,7 @@ func (s *State) Next(from, now int64) (f Free, ok bool) {
 // isFree reports whether a span can be taken.
 func (s *State) isFree(p *span, now int64) bool {
 	m := p.of.Member
-	return m == "" || p.lost || s.over[m] || now-s.seen(p.of) > grace(p.of.Timeout)
+	return m == "" || p.lost || p.left || s.over[m] || now-s.seen(p.of) > grace(p.of.Timeout)
 }
 
 // grace is for how long a member that is in time may not be seen: it is announced when it was seen after a quarter of its timeout, and the log takes time too.
@@ -87,19 +90,7 @@ func (f *Free) Acquire(s *State, id uint64, r Range, member string, timeout int3
 // GiveBack returns the entries by which a member gives back all that it holds. id gives each a number.
 func (s *State) GiveBack(member string, id func() uint64) (entries []Entry) {
 	s.mend()
-	for i := range s.spans {
-		p := &s.spans[i]
-		if p.of.Member != member || s.undone(p.Range, nil) == 0 {
-			continue
-		}
-		if n := len(entries) - 1; n >= 0 && entries[n].Last+1 == p.First && entries[n].Attempt == p.of.Attempt {
-			entries[n].Last = p.Last
-			entries[n].Over[0].Position = max(entries[n].Over[0].Position, s.known(p.of))
-			continue
-		}
-		entries = append(entries, Entry{Era: s.era, First: p.First, Last: p.Last, ID: id(), Attempt: p.of.Attempt, Over: []Over{{member, s.known(p.of)}}})
-	}
-	return entries
+	return s.giveBack(func(p *span) bool { return p.of.Member == member }, id)
 }
 
 // Renewal reports whether a session entry is due for a member that is there now. announced is when the caller has last written one; what others wrote tells it nothing:
@@ -125,8 +116,8 @@ func (s *State) Holds(member string) (ranges []Range) {
 	return ranges
 }
 
-// Has says that a member is there, and what it has, sorted and disjoint, as it says itself: what else it is said to hold it does not work on, so that it can be given out. It reports
-// whether there is any.
+// Has says that a member is there, and what it has, sorted and disjoint, as it says itself: what else it is said to hold, and is not kept for it, it does not work on, so that it can be given out.
+// It reports whether there is any.
 func (s *State) Has(member string, has []Range, now int64) (lost bool) {
 	s.mend()
 	var all set
@@ -139,6 +130,9 @@ func (s *State) Has(member string, has []Range, now int64) (lost bool) {
 			continue
 		}
 		p.of.seen = max(p.of.seen, now)
+		if p.kept {
+			continue
+		}
 		var out []Range
 		all.outside(p.Range, func(r Range) { s.undone(r, func(r Range) { out = append(out, r) }) })
 		if len(out) == 0 {

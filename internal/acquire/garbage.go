@@ -1,6 +1,10 @@
 package acquire
 
-import "slices"
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
 
 // patience is how long others than the gateway that wrote an entry leave its deletion to that gateway, and for how long a deletion is
 // not asked for again, in ms.
@@ -42,6 +46,24 @@ func (s *State) Garbage(now int64, mine func(id uint64) bool) (deletions []Entry
 	return deletions
 }
 
+// Remains returns deletions of all entries, to be appended in this order: the group is gone.
+func (s *State) Remains() (deletions []Entry) {
+	s.mend()
+	rank := func(e *entry) int {
+		switch {
+		case e.Kind == Session:
+			return 2
+		case e.won:
+			return 1
+		}
+		return 0
+	}
+	for _, e := range slices.SortedFunc(maps.Values(s.entries), func(a, b *entry) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), byPosition(a, b)) }) {
+		deletions = append(deletions, deletion(e.Entry))
+	}
+	return append(deletions, s.stale...)
+}
+
 // withEarlier returns entries that have won, and those before them that they took offsets from, in the order of the log. It leaves out those that
 // took some from an entry that is still needed: without them, that one would seem to hold these offsets again.
 func (s *State) withEarlier(over []*entry) (all []*entry) {
@@ -52,7 +74,7 @@ func (s *State) withEarlier(over []*entry) (all []*entry) {
 			return v
 		}
 		verdicts[e] = e.left == 0
-		if e.left > 0 || e.Attempt <= 1 && len(e.Over) == 0 && e.Member != "" { // it took nothing from anybody
+		if e.left > 0 || !e.took {
 			return verdicts[e]
 		}
 		for _, o := range s.entries {

@@ -30,6 +30,8 @@ type span struct {
 	of *entry
 	// lost says that the member does not have it, as it says itself.
 	lost bool
+	// kept says that the member was not told of it yet, left that it does not come for it: the caller's own knowledge.
+	kept, left bool
 }
 
 // entry is one that is in the log.
@@ -37,7 +39,9 @@ type entry struct {
 	Entry
 	position int64
 	seen     int64 // when
+	heard    int64 // when the caller planned it, if it did
 	won      bool  // an acquisition that holds, or a member's last session entry
+	took     bool  // it has offsets that were given out before
 	left     int64 // offsets of its spans that are not done
 	free     int64 // since when nobody needs it
 	asked    int64 // when it was last given out to be deleted; 0: never

@@ -57,6 +57,31 @@ func (c *coop) known(k factKey) *place {
 	return c.places[k]
 }
 
+// of are the places of a group.
+func (c *coop) of(group string) (of []*place) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k, p := range c.places {
+		if k.group == group {
+			of = append(of, p)
+		}
+	}
+	return of
+}
+
+// on are the places on a partition of the fact log, by group.
+func (c *coop) on(log int32) map[string][]factKey {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of := make(map[string][]factKey)
+	for k, p := range c.places {
+		if p.log == log {
+			of[k.group] = append(of[k.group], k)
+		}
+	}
+	return of
+}
+
 // apply takes in records of the fact log.
 func (c *coop) apply(partition int32, records []factrecord.Handout) {
 	runs(records, func(r *factrecord.Handout) factKey { return factKey{r.Group, r.Topic, r.Partition} }, func(k factKey, run []factrecord.Handout) {

@@ -211,7 +211,7 @@ func (p *place) clean(ctx context.Context) {
 	if len(entries) == 0 {
 		return
 	}
-	if err := p.coop.gw.facts.log.AppendHandouts(ctx, p.key.group, p.records(entries, topicID)); err != nil {
+	if err := p.coop.gw.facts.log.AppendHandouts(ctx, p.key.group, handouts(p.key, entries, topicID)); err != nil {
 		p.coop.gw.log.Debug("entries of cooperative fetches stay in the log", "group", p.key.group, "cause", err)
 		p.mu.Lock()
 		p.unclean = true
@@ -226,10 +226,18 @@ func (p *place) followed() bool {
 	return p.log >= 0
 }
 
-func (p *place) records(entries []acquire.Entry, topicID [16]byte) []factrecord.Handout {
+// remains are the deletions of all that the log has of the place.
+func (p *place) remains() []acquire.Entry {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.state.Remains()
+}
+
+// handouts are the records of entries of a place.
+func handouts(k factKey, entries []acquire.Entry, topicID [16]byte) []factrecord.Handout {
 	records := make([]factrecord.Handout, len(entries))
 	for i, e := range entries {
-		records[i] = factrecord.Handout{Group: p.key.group, Topic: p.key.topic, Partition: p.key.partition, Entry: e}
+		records[i] = factrecord.Handout{Group: k.group, Topic: k.topic, Partition: k.partition, Entry: e}
 		if !e.Delete {
 			records[i].TopicID = topicID
 		}
@@ -255,7 +263,7 @@ func (p *place) append(ctx context.Context, grants []*grant, entries []acquire.E
 		decided = p.decided
 	}
 	p.mu.Unlock()
-	err := p.coop.gw.facts.log.AppendHandouts(ctx, p.key.group, p.records(entries, topicID))
+	err := p.coop.gw.facts.log.AppendHandouts(ctx, p.key.group, handouts(p.key, entries, topicID))
 	if err == nil && !p.followed() {
 		p.coop.gw.facts.absent.forget() // the log is there now
 		err = p.coop.gw.facts.log.CatchUp(ctx, p.key.group)

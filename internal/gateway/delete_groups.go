@@ -57,11 +57,7 @@ func (c *conn) handleOffsetDelete(ctx context.Context, req *kmsg.OffsetDeleteReq
 			deleted[tp{t.Topic, p.Partition}] = resp.ErrorCode == 0 && p.ErrorCode == 0
 		}
 	}
-	for k := range noted.eras {
-		if !deleted[tp{k.topic, k.partition}] {
-			delete(noted.eras, k)
-		}
-	}
+	noted.spare(func(k factKey) bool { return !deleted[tp{k.topic, k.partition}] })
 	noted.forget(ctx, false)
 	return resp, nil
 }

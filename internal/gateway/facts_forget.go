@@ -2,18 +2,28 @@ package gateway
 
 import (
 	"context"
+	"maps"
 	"time"
 
+	"github.com/tandem-kafka/tandem/internal/acquire"
 	"github.com/tandem-kafka/tandem/internal/icommit/ledger"
 )
 
 // forgetting is what is to be deleted of the facts of a group: those up to the
 // era that each ledger was in when the group was there still. Who makes the group
-// anew opens later eras.
+// anew opens later eras. Of what cooperative fetches handed out it is what was in
+// the log then.
 type forgetting struct {
-	f     *facts
-	group string
-	eras  map[factKey]int64
+	f        *facts
+	group    string
+	eras     map[factKey]int64
+	handouts map[factKey][]acquire.Entry // the deletions
+}
+
+// spare leaves out what is to stay.
+func (g *forgetting) spare(stays func(factKey) bool) {
+	maps.DeleteFunc(g.eras, func(k factKey, _ int64) bool { return stays(k) })
+	maps.DeleteFunc(g.handouts, func(k factKey, _ []acquire.Entry) bool { return stays(k) })
 }
 
 // forgetTimeout bounds what is done about the facts of a group that was deleted.
@@ -23,7 +33,7 @@ const forgetTimeout = 15 * time.Second
 // forgetting takes note of a group's facts before the cluster is asked to delete
 // it, or its offsets of the partitions that are wanted.
 func (f *facts) forgetting(ctx context.Context, group string, wanted func(factKey) bool) *forgetting {
-	g := &forgetting{f: f, group: group, eras: make(map[factKey]int64)}
+	g := &forgetting{f: f, group: group, eras: make(map[factKey]int64), handouts: make(map[factKey][]acquire.Entry)}
 	if !f.gw.cfg.IndividualCommits {
 		return g
 	}
@@ -40,6 +50,14 @@ func (f *facts) forgetting(ctx context.Context, group string, wanted func(factKe
 		s.mu.Lock()
 		g.eras[k] = s.ledger.Era()
 		s.mu.Unlock()
+	}
+	for _, p := range f.gw.coop.of(group) {
+		if !wanted(p.key) {
+			continue
+		}
+		if gone := p.remains(); len(gone) > 0 {
+			g.handouts[p.key] = gone
+		}
 	}
 	return g
 }
@@ -64,6 +82,13 @@ func (g *forgetting) forget(ctx context.Context, last bool) {
 	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
 	defer cancel()
 	n := 0
+	for k, gone := range g.handouts {
+		if err := g.f.log.AppendHandouts(ctx, g.group, handouts(k, gone, [16]byte{})); err != nil {
+			g.kept(err)
+			return
+		}
+		n += len(gone)
+	}
 	for k, era := range g.eras {
 		s := g.f.state(k)
 		for s != nil {
@@ -74,7 +99,7 @@ func (g *forgetting) forget(ctx context.Context, last bool) {
 				break
 			}
 			if err := g.f.log.Append(ctx, g.group, gone); err != nil {
-				g.f.gw.log.Warn("individual commits of a group that is gone stay in their topic for a while; they count no more", "group", g.group, "cause", err)
+				g.kept(err)
 				return
 			}
 			s.mu.Lock()
@@ -86,4 +111,8 @@ func (g *forgetting) forget(ctx context.Context, last bool) {
 	if n > 0 {
 		g.f.gw.log.Info("deleted the individual commits of a group that is gone", "group", g.group, "records", n)
 	}
+}
+
+func (g *forgetting) kept(cause error) {
+	g.f.gw.log.Warn("individual commits of a group that is gone stay in their topic for a while; they count no more", "group", g.group, "cause", cause)
 }

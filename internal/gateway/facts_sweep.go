@@ -54,11 +54,11 @@ func (s *sweep) turn(n int32) (partitions int32) {
 	return partitions
 }
 
-// on are the states on a partition of the fact log, by group.
+// on are the states on a partition of the fact log, and what was handed out there, by group.
 func (f *facts) on(log int32) map[string][]factKey {
+	of := f.gw.coop.on(log)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	of := make(map[string][]factKey)
 	for k, s := range f.states {
 		if s.log == log {
 			of[k.group] = append(of[k.group], k)
@@ -78,12 +78,19 @@ func (s *sweep) group(ctx context.Context, group string, keys []factKey) {
 		s.f.gw.log.Debug("whether a group with individual commits is still there is not known", "group", group, "cause", err)
 		return
 	}
+	noted.spare(func(k factKey) bool {
+		stays := there.Lookup(k.topic, k.partition)
+		if stays {
+			delete(s.empty, k)
+		}
+		return stays
+	})
 	last := &forgetting{f: s.f, group: group, eras: make(map[factKey]int64)}
 	for k, era := range noted.eras {
 		before, waited := s.empty[k]
 		delete(s.empty, k)
 		switch {
-		case there.Lookup(k.topic, k.partition) || era < 0:
+		case era < 0:
 			delete(noted.eras, k)
 		case waited && before == era:
 			delete(noted.eras, k)

@@ -47,15 +47,14 @@ func (c *conn) handleCooperative(ctx context.Context, req *kmsg.FetchRequest) (k
 	case req.SessionEpoch > 0:
 		return refused(kerr.FetchSessionIDNotFound.Code)
 	}
-	code, first, err := c.checkMember(ctx, ask)
+	code, first, members, err := c.checkMember(ctx, ask)
 	if err != nil {
 		return nil, err
 	}
 	if code != 0 {
 		return refused(code)
 	}
-	var members map[string]bool
-	if first {
+	if first && members == nil {
 		if members, err = c.membersOf(ctx, ask.Group); err != nil {
 			return nil, err
 		}
@@ -153,7 +152,7 @@ func (p *place) of(source slicecache.Source) {
 }
 
 // enter takes note of a member's fetch: that it is there, what it has, and who is in the group. code says why it cannot be served.
-func (p *place) enter(ctx context.Context, w *waiter, part *coopPart, members map[string]bool) (code int16, err error) {
+func (p *place) enter(ctx context.Context, w *waiter, part *coopPart, members map[string]int32) (code int16, err error) {
 	p.mu.Lock()
 	next := w.ask.Generation > p.generation
 	settled := !next && !p.state.Doubtful() && !p.state.Has(w.ask.Member, part.has, nowMs())
@@ -181,7 +180,7 @@ func (p *place) enter(ctx context.Context, w *waiter, part *coopPart, members ma
 	defer p.mu.Unlock()
 	p.generation = max(p.generation, w.ask.Generation)
 	if members != nil && w.ask.Generation == p.generation {
-		p.state.Members(func(member string) bool { return members[member] })
+		p.state.Members(func(member string) bool { _, is := members[member]; return is })
 	}
 	now := nowMs()
 	p.state.Has(w.ask.Member, part.has, now)

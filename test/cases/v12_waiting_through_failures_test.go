@@ -14,7 +14,8 @@ import (
 )
 
 // Consumers wait on an empty partition, on three brokers. The leader of the source and of the view moves, the coordinator moves, a broker
-// dies that was leader and coordinator. The record after each is delivered within 2 s of its acknowledgement, and committed (case V12). Alone: it takes a broker of the
+// dies that was leader and coordinator. The record after each is delivered within 2 s of its acknowledgement, and committed (case V12). So do members that share by record, for which that broker
+// had all the roles, too. Alone: it takes a broker of the
 // shared cluster down.
 func TestWaitingConsumersSurviveMovesAndDeaths(t *testing.T) {
 	k := threeBrokers(t)
@@ -65,6 +66,7 @@ func TestWaitingConsumersSurviveMovesAndDeaths(t *testing.T) {
 	victim := leaderOf(t, k.Bootstrap, "__consumer_offsets", coordinated)
 	moveLeader(t, k, source, 0, victim)
 	moveLeader(t, k, view, 1, victim)
+	shared := byRecord(t, e, victim)
 	node := int(victim) - 1
 	k.Kill(t, node)
 	t.Cleanup(func() { k.Resume(t, node); awaitInSync(t, k) })
@@ -74,6 +76,7 @@ func TestWaitingConsumersSurviveMovesAndDeaths(t *testing.T) {
 	}
 	deliver("the death of a broker")
 	l.Check(t, harness.View(1, 4))
+	shared()
 }
 
 // offsetsPartition is the partition of __consumer_offsets, one of four here, that holds a group: Java's String.hashCode.

@@ -17,7 +17,9 @@ type coopMember struct {
 	*wire
 	topic   string
 	timeout int32 // session timeout in ms
-	hand    []tandemmsg.AcquiredRange
+	// committed says that it reads what is committed only.
+	committed bool
+	hand      []tandemmsg.AcquiredRange
 }
 
 // cooperate makes members of a group, in one generation.
@@ -67,6 +69,9 @@ func (m *coopMember) askWith(ask tandemmsg.Cooperative, wait time.Duration) (g g
 	m.t.Helper()
 	req := kmsg.NewPtrFetchRequest()
 	req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.SessionEpoch = int32(wait.Milliseconds()), 1, 50<<20, -1
+	if m.committed {
+		req.IsolationLevel = 1
+	}
 	if err := tandemmsg.WriteCooperative(req, ask); err != nil {
 		m.t.Fatal(err)
 	}

@@ -117,6 +117,61 @@ func (w *wire) joinOnce(topic string) (place, error) {
 	return p, err
 }
 
+// consumeAll has members of a group of the consumer protocol join, or go on, until all are in one epoch and have what is theirs.
+func consumeAll(topic string, members ...*wire) {
+	for _, m := range members {
+		if m.member == "" {
+			m.member, m.generation = harness.Name(m.t, "member"), 0
+		}
+		if err := m.beat(topic, m.generation); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	harness.Eventually(members[0].t, 20*time.Second, func() error {
+		epochs := map[int32]bool{}
+		var described int32
+		for _, m := range members {
+			if err := m.beat(topic, m.generation); err != nil {
+				return err
+			}
+			epochs[m.generation], described = true, m.groupEpoch()
+		}
+		if len(epochs) > 1 || !epochs[described] {
+			return fmt.Errorf("members are in epochs %v, the group in %d", epochs, described)
+		}
+		return nil
+	})
+}
+
+// beat sends a ConsumerGroupHeartbeat: epoch 0 joins, -1 leaves.
+func (w *wire) beat(topic string, epoch int32) error {
+	req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+	req.Group, req.MemberID, req.MemberEpoch = w.group, w.member, epoch
+	if epoch == 0 {
+		req.RebalanceTimeoutMillis, req.SubscribedTopicNames, req.Topics = 10_000, []string{topic}, []kmsg.ConsumerGroupHeartbeatRequestTopic{}
+	}
+	resp, err := req.RequestWith(harness.Context(w.t, 10*time.Second), w.c)
+	if err != nil {
+		return err
+	}
+	if resp.ErrorCode == 0 && epoch >= 0 {
+		w.member, w.generation = *resp.MemberID, resp.MemberEpoch
+	}
+	return kerr.ErrorForCode(resp.ErrorCode)
+}
+
+// groupEpoch is the epoch of a group of the consumer protocol.
+func (w *wire) groupEpoch() int32 {
+	w.t.Helper()
+	req := kmsg.NewPtrConsumerGroupDescribeRequest()
+	req.Groups = []string{w.group}
+	resp, err := req.RequestWith(harness.Context(w.t, 10*time.Second), w.c)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return resp.Groups[0].Epoch
+}
+
 func (w *wire) heartbeat() error {
 	req := kmsg.NewPtrHeartbeatRequest()
 	req.Group, req.Generation, req.MemberID = w.group, w.generation, w.member

@@ -7,9 +7,14 @@ import (
 	"github.com/tandem-kafka/tandem/internal/acquire"
 )
 
+var everything = acquire.Range{Last: acquire.MaxOffset}
+
 // step lets time pass and something happen.
 func (w *world) step() {
 	w.now += w.rng.Int64N(40)
+	if w.chance(15) {
+		w.there = min(w.there+w.rng.Int64N(3), records)
+	}
 	w.arrive()
 	m := w.members[w.rng.IntN(members)]
 	g := w.gateways[w.rng.IntN(gateways)]
@@ -30,6 +35,7 @@ func (w *world) step() {
 		w.crash(w.rng.IntN(gateways))
 	case n < 95: // its gateway changes; so it is when that crashed
 		m.gateway = w.rng.IntN(gateways)
+		m.visit++
 	case n < 97:
 		w.rebalance(m)
 	case n < 98:
@@ -86,15 +92,25 @@ func (w *world) fetch(m *member) {
 	}
 	m.fetch++
 	g.fresh = false
+	if g.visits[m.name] != m.visit {
+		g.state.Leave(m.name, everything)
+		g.visits[m.name] = m.visit
+	}
 	if g.state.Doubtful() || g.state.Has(m.name, m.has(), w.now) {
 		w.refresh(g)
 		g.state.Has(m.name, m.has(), w.now)
 	}
-	w.plan(g, m)
+	told := w.answer(g, m)
+	if !told {
+		w.plan(g, m)
+	}
 	if at, ok := g.announced[m.name]; !ok || g.state.Renewal(m.name, timeout, at, w.now) {
 		w.ids++
-		g.own[w.ids], g.announced[m.name] = true, w.now
-		w.append([]acquire.Entry{g.state.Session(w.ids, m.name, timeout)}, true)
+		g.announced[m.name] = w.now
+		w.append([]acquire.Entry{g.write(g.state.Session(w.ids, m.name, timeout), w.now)}, true)
+	}
+	if told {
+		return
 	}
 	if w.chance(70) {
 		w.catchUp(g, w.next)
@@ -110,7 +126,7 @@ func (w *world) plan(g *gateway, m *member) {
 	appetite := int64(w.rng.IntN(6))
 	for from := int64(0); appetite > 0; {
 		f, ok := g.state.Next(from, w.now)
-		if !ok || f.First >= records {
+		if !ok || f.First >= w.there {
 			break
 		}
 		if f.Again && !g.fresh {
@@ -119,17 +135,91 @@ func (w *world) plan(g *gateway, m *member) {
 			from, entries = 0, nil
 			continue
 		}
-		r := acquire.Range{First: f.First, Last: min(f.Last, f.First+appetite-1, records-1)}
-		w.ids++
-		entries = append(entries, f.Acquire(g.state, w.ids, r, m.name, timeout))
+		r := acquire.Range{First: f.First, Last: min(f.Last, f.First+appetite-1, w.there-1)}
+		entries = append(entries, w.acquire(g, &f, r, m))
 		appetite -= r.Last - r.First + 1
 		from = r.Last + 1
 	}
 	for _, e := range entries {
-		g.own[e.ID], g.waiting[e.ID] = true, asked{m, m.fetch, g.read}
+		g.waiting[e.ID] = asked{m, m.fetch, m.visit, g.read}
+	}
+	if f, ok := g.state.Next(w.there, w.now); ok && appetite > 0 && f.First < records && f.Attempts == 0 && !f.Again && w.chance(80) { // ahead of the records
+		e := w.acquire(g, &f, acquire.Range{First: f.First, Last: min(f.Last, f.First+appetite-1, records-1)}, m)
+		g.ahead[e.ID] = asked{m, m.fetch, m.visit, g.read}
+		entries = append(entries, e)
 	}
 	if w.chance(20) { // the gateway gives up waiting
 		clear(g.waiting)
+	}
+	w.append(entries, false)
+}
+
+// acquire is an entry that a gateway plans for a member.
+func (w *world) acquire(g *gateway, f *acquire.Free, r acquire.Range, m *member) acquire.Entry {
+	w.ids++
+	e := g.write(f.Acquire(g.state, w.ids, r, m.name, timeout), w.now)
+	w.untold[e.ID] = f.Untold
+	return e
+}
+
+// keep takes in that an acquisition ahead of the records was decided.
+func (w *world) keep(g *gateway, it item, of asked, won bool) {
+	if !won || g.visits[of.m.name] != of.visit || w.chance(10) { // the gateway does not remember
+		return
+	}
+	if g.state.Disturbed(acquire.Range{First: it.entry.First, Last: it.entry.Last}, of.read) {
+		w.tell(g)
+	}
+	g.state.Keep(it.entry.ID)
+}
+
+// answer tells a member of what is kept for it and is there by now. What others do not come for is left to anybody, or given back.
+func (w *world) answer(g *gateway, m *member) (told bool) {
+	if g.state.Doubtful() {
+		return false
+	}
+	appetite := w.rng.Int64N(6)
+	type part struct {
+		member string
+		acquire.Range
+	}
+	var give, leave []part
+	g.state.Kept(w.now, func(member string, r acquire.Range, timely bool) bool {
+		switch r.Last = min(r.Last, w.there-1); {
+		case r.First > r.Last:
+			return false
+		case member != m.name:
+			if w.chance(10) {
+				leave = append(leave, part{member, r})
+			}
+		case timely && appetite > 0:
+			r.Last = min(r.Last, r.First+appetite-1)
+			appetite -= r.Last - r.First + 1
+			give = append(give, part{member, r})
+		}
+		return true
+	})
+	for _, p := range leave {
+		g.state.Leave(p.member, p.Range)
+	}
+	if w.chance(10) {
+		w.release(g)
+	}
+	for _, p := range give {
+		g.state.Tell(p.member, p.Range)
+		if w.chance(95) {
+			w.early += int(p.Last - p.First + 1)
+			w.hand(m, p.Range, w.next, "kept for "+m.name)
+		}
+	}
+	return len(give) > 0
+}
+
+// release gives back what members did not come for.
+func (w *world) release(g *gateway) {
+	entries := g.state.Release(func() uint64 { w.ids++; return w.ids })
+	for _, e := range entries {
+		w.untold[g.write(e, w.now).ID] = true
 	}
 	w.append(entries, false)
 }
@@ -184,9 +274,12 @@ func (w *world) leave(m *member) {
 	}
 	g := w.gateways[m.gateway]
 	w.refresh(g)
-	entries := g.state.GiveBack(m.name, func() uint64 { w.ids++; return w.ids })
+	g.state.Leave(m.name, everything)
+	id := func() uint64 { w.ids++; return w.ids }
+	kept := g.state.Release(id)
+	entries := g.state.GiveBack(m.name, id)
 	for _, e := range entries {
-		g.own[e.ID] = true
+		w.untold[g.write(e, w.now).ID] = slices.ContainsFunc(kept, func(k acquire.Entry) bool { return k.First <= e.First && e.First <= k.Last })
 	}
 	w.append(entries, false)
 	w.join(slices.Index(w.members[:], m))
@@ -217,6 +310,7 @@ func (w *world) reset() {
 
 // finish has calm times in which all that is left is done.
 func (w *world) finish() {
+	w.there = records
 	for range 400 {
 		w.now += timeout / 3
 		w.arrive()

@@ -39,7 +39,9 @@ type world struct {
 	done   [records]bool
 	doneAt [records]int64 // where the log ended then, if who did it was in time
 	oracle *acquire.State
-	given  [records]int32 // how often the oracle saw it given out in the era
+	given  [records]int32  // how often the oracle saw it given out in the era
+	there  int64           // how many records there are
+	untold map[uint64]bool // acquisitions that take what its member was never told of, or give it back
 
 	gateways [gateways]*gateway
 	members  [members]*member
@@ -47,6 +49,7 @@ type world struct {
 	failure  string
 
 	delivered, again int
+	early            int // delivered without a look at the log
 }
 
 // late is an append that is on its way.
@@ -63,12 +66,16 @@ type gateway struct {
 	waiting   map[uint64]asked // whose acquisitions are on their way
 	fresh     bool             // what is done was read since the log was
 	announced map[string]int64 // when it last wrote that a member is there
+	planned   map[uint64]int64 // when it wrote what of own
+	ahead     map[uint64]asked // acquisitions for members that are told later
+	visits    map[string]int   // which visit of a member is under way here
 }
 
 // asked is a fetch of a member.
 type asked struct {
 	m     *member
 	fetch int
+	visit int
 	read  int64 // up to where the log was known
 }
 
@@ -79,6 +86,7 @@ type member struct {
 	hand    map[int64]hold
 	contact int64
 	fetch   int
+	visit   int  // which one of a gateway this is: it ends when the member goes to another
 	late    bool // it once was not in time
 	frozen  int64
 }
@@ -86,7 +94,7 @@ type member struct {
 type hold struct{ since int64 }
 
 func newWorld(seed uint64) *world {
-	w := &world{rng: rand.New(rand.NewPCG(seed, 1)), seed: seed, oracle: acquire.New(0)}
+	w := &world{rng: rand.New(rand.NewPCG(seed, 1)), seed: seed, oracle: acquire.New(0), untold: map[uint64]bool{}, there: records / 4}
 	for i := range w.gateways {
 		w.crash(i)
 	}
@@ -105,7 +113,13 @@ func (w *world) failf(format string, args ...any) {
 func (w *world) chance(percent int) bool { return w.rng.IntN(100) < percent }
 
 func (w *world) crash(i int) {
-	w.gateways[i] = &gateway{state: acquire.New(0), own: map[uint64]bool{}, waiting: map[uint64]asked{}, announced: map[string]int64{}}
+	w.gateways[i] = &gateway{state: acquire.New(0), own: map[uint64]bool{}, waiting: map[uint64]asked{}, announced: map[string]int64{}, planned: map[uint64]int64{}, ahead: map[uint64]asked{}, visits: map[string]int{}}
+}
+
+// write notes an entry that a gateway plans now.
+func (g *gateway) write(e acquire.Entry, now int64) acquire.Entry {
+	g.own[e.ID], g.planned[e.ID] = true, now
+	return e
 }
 
 // join replaces a member by another one, which begins with nothing.
@@ -134,15 +148,22 @@ func (w *world) append(entries []acquire.Entry, sure bool) {
 
 func (w *world) write(e acquire.Entry) {
 	w.log = append(w.log, item{position: w.next, entry: e})
-	if w.oracle.Apply(w.next, e, w.now) && e.Member != "" && e.Era == w.oracle.Era() {
-		for r := e.First; r <= e.Last; r++ {
+	won := w.oracle.Apply(w.next, e, w.now) && e.Era == w.oracle.Era()
+	w.next++
+	if !won {
+		return
+	}
+	for r := e.First; r <= e.Last; r++ {
+		if e.Member != "" {
 			w.given[r]++
-			if w.given[r] != e.Attempt && !w.done[r] {
-				w.failf("%s: offset %d was given out %d times", e.String(), r, w.given[r])
-			}
+		}
+		if w.untold[e.ID] && w.given[r] == e.Attempt+1 {
+			w.given[r]--
+		}
+		if w.given[r] != e.Attempt && !w.done[r] {
+			w.failf("%s: offset %d was given out %d times", e.String(), r, w.given[r])
 		}
 	}
-	w.next++
 }
 
 // commit makes offsets done. Some of it goes to the log; what is below the stable offset does not.
@@ -175,6 +196,14 @@ func (w *world) catchUp(g *gateway, end int64) {
 			continue
 		}
 		won := g.state.Apply(it.position, it.entry, w.now)
+		if at, ok := g.planned[it.entry.ID]; ok && !it.entry.Delete {
+			g.state.Heard(it.entry.ID, at)
+		}
+		if of, ok := g.ahead[it.entry.ID]; ok && !it.entry.Delete {
+			delete(g.ahead, it.entry.ID)
+			w.keep(g, it, of, won)
+			continue
+		}
 		of, ok := g.waiting[it.entry.ID]
 		if it.entry.Kind == acquire.Acquisition && !it.entry.Delete && ok {
 			delete(g.waiting, it.entry.ID)
@@ -218,20 +247,28 @@ func (w *world) deliver(g *gateway, of asked, it item) {
 		w.tell(g)
 	}
 	for _, r := range g.state.Undone(r) {
-		for o := r.First; o <= r.Last; o++ {
-			for _, other := range w.members {
-				if _, has := other.hand[o]; has && other != m && !other.late && w.now-other.contact <= timeout {
-					w.failf("%s: offset %d is with %s, who is in time", e.String(), o, other.name)
-				}
+		w.hand(m, r, it.position, e.String())
+	}
+}
+
+// hand gives a member offsets, which it has then.
+func (w *world) hand(m *member, r acquire.Range, position int64, by string) {
+	for o := r.First; o <= r.Last; o++ {
+		for _, other := range w.members {
+			if _, has := other.hand[o]; has && other != m && !other.late && w.now-other.contact <= timeout {
+				w.failf("%s: offset %d is with %s, who is in time", by, o, other.name)
 			}
-			if w.done[o] && w.doneAt[o] <= it.position {
-				w.failf("%s: offset %d was done at %d", e.String(), o, w.doneAt[o])
-			}
-			m.hand[o] = hold{w.now}
-			w.delivered++
-			if e.Attempt > 1 {
-				w.again++
-			}
+		}
+		if w.done[o] && w.doneAt[o] <= position {
+			w.failf("%s: offset %d was done at %d", by, o, w.doneAt[o])
+		}
+		if o >= w.there {
+			w.failf("%s: offset %d is not there yet", by, o)
+		}
+		m.hand[o] = hold{w.now}
+		w.delivered++
+		if w.given[o] > 1 {
+			w.again++
 		}
 	}
 }

@@ -1,0 +1,93 @@
+package acquire
+
+// This file is about what is acquired for a member before there are records, or before it can be told: the caller keeps it for the member, and tells it later. In the log
+// that is an acquisition as any other; that the member does not know of it is the caller's own knowledge.
+
+// Heard says when the caller planned an entry of its own that was applied: whoever reads it has heard of its member then, or later.
+func (s *State) Heard(id uint64, at int64) {
+	if e := s.entries[id]; e != nil {
+		e.heard = at
+	}
+}
+
+// Keep says that the member of an acquisition that has won is not told of it yet.
+func (s *State) Keep(id uint64) {
+	e := s.entries[id]
+	if e == nil {
+		return
+	}
+	for i := s.at(e.First); i < len(s.spans) && s.spans[i].First <= e.Last; i++ {
+		if s.spans[i].of == e {
+			s.spans[i].kept = true
+		}
+	}
+}
+
+// Kept calls f for what is kept, and not done, lowest offset first, until f returns false. timely says that the member can be told of it: others do not take it for over yet.
+func (s *State) Kept(now int64, f func(member string, r Range, timely bool) bool) {
+	s.mend()
+	more := true
+	for i := 0; i < len(s.spans) && more; i++ {
+		p := s.spans[i]
+		if !p.kept || p.left {
+			continue
+		}
+		heard := p.of.heard
+		if m := s.sessions[p.of.Member]; m != nil {
+			heard = max(heard, m.heard)
+		}
+		timely := now-heard < int64(p.of.Timeout) && !s.over[p.of.Member]
+		s.undone(p.Range, func(r Range) { more = more && f(p.of.Member, r, timely) })
+	}
+}
+
+// Tell says that the member is told now of what is kept for it of a range.
+func (s *State) Tell(member string, r Range) {
+	from, to := s.between(r)
+	for i := from; i < to; i++ {
+		if p := &s.spans[i]; p.of.Member == member {
+			p.kept = false
+		}
+	}
+}
+
+// Leave says that the member does not come for what is kept for it of a range, which others can have. To get it after all it has to acquire it.
+func (s *State) Leave(member string, r Range) {
+	from, to := s.between(r)
+	for i := from; i < to; i++ {
+		if p := &s.spans[i]; p.of.Member == member && p.kept {
+			p.left = true
+		}
+	}
+}
+
+// Release returns the entries by which what members did not come for is given back. id gives each a number.
+func (s *State) Release(id func() uint64) (entries []Entry) {
+	s.mend()
+	return s.giveBack(func(p *span) bool { return p.left }, id)
+}
+
+// giveBack returns entries by which nobody has certain spans any more.
+func (s *State) giveBack(of func(*span) bool, id func() uint64) (entries []Entry) {
+	for i := range s.spans {
+		p := &s.spans[i]
+		if !of(p) || s.undone(p.Range, nil) == 0 {
+			continue
+		}
+		if n := len(entries) - 1; n >= 0 && entries[n].Last+1 == p.First && entries[n].Attempt == p.attempts() && entries[n].Over[0].Member == p.of.Member {
+			entries[n].Last = p.Last
+			entries[n].Over[0].Position = max(entries[n].Over[0].Position, s.known(p.of))
+			continue
+		}
+		entries = append(entries, Entry{Era: s.era, First: p.First, Last: p.Last, ID: id(), Attempt: p.attempts(), Over: []Over{{p.of.Member, s.known(p.of)}}})
+	}
+	return entries
+}
+
+// attempts is how many times the span was given out to a member that was told.
+func (p *span) attempts() int32 {
+	if p.kept {
+		return p.of.Attempt - 1
+	}
+	return p.of.Attempt
+}
