@@ -47,7 +47,7 @@ func (w *world) moment(taken bool) bool {
 	for _, l := range w.late {
 		w.append(l.entries, true)
 	}
-	w.late = nil
+	w.late, w.there = nil, records
 	m, taker := w.members[0], w.members[1]
 	m.frozen, taker.frozen, m.gateway, taker.gateway = 0, 0, 0, 1
 	a, b := w.gateways[0], w.gateways[1]
