@@ -141,6 +141,12 @@ func Binary(t testing.TB) string {
 	return program(t, "tandem", "./cmd/tandem")
 }
 
+// StartProgram starts one of the repository's programs, for example "cooperative-worker" of "./examples/cooperative-worker".
+func StartProgram(t testing.TB, name, source string, args ...string) *Process {
+	t.Helper()
+	return Start(t, name, exec.Command(program(t, name, source), args...))
+}
+
 // program builds one of the repository's programs into bin, once in a test process, and returns its path.
 func program(t testing.TB, name, source string) string {
 	t.Helper()
