@@ -137,7 +137,7 @@ func TestFilesStaySmall(t *testing.T) {
 func TestEveryCaseHasItsTest(t *testing.T) {
 	rows := map[string][]string{}
 	for line := range strings.Lines(read(t, "docs/cases.md")) {
-		if m := regexp.MustCompile(`^\| ([VI]\d+) \|`).FindStringSubmatch(line); m != nil {
+		if m := regexp.MustCompile(`^\| ([VIC]\d+) \|`).FindStringSubmatch(line); m != nil {
 			rows[m[1]] = append(rows[m[1]], line)
 		}
 	}
@@ -161,10 +161,32 @@ func TestEveryCaseHasItsTest(t *testing.T) {
 				if !strings.Contains(string(text), "func "+m[2]+"(") {
 					t.Errorf("docs/cases.md, %s: %s has no %s", name, m[1], m[2])
 				}
-				if !regexp.MustCompile(`\bcases? ([VI]\d+(,| and) )*` + name + `\b`).Match(text) {
+				if !regexp.MustCompile(`\bcases? ([VIC]\d+(,| and) )*` + name + `\b`).Match(text) {
 					t.Errorf("docs/cases.md, %s: %s does not say %q beside the test: it keeps the list and the tests together", name, m[1], "case "+name)
 				}
 			}
+		}
+	}
+}
+
+// docs/proposal.md names files and tests: they are there.
+func TestTheProposalsProofsAreThere(t *testing.T) {
+	tests := ""
+	all := files(t)
+	for _, f := range all {
+		if strings.HasSuffix(f, "_test.go") {
+			tests += read(t, f)
+		}
+	}
+	page := read(t, "docs/proposal.md")
+	for _, name := range regexp.MustCompile(`\bTest\w+`).FindAllString(page, -1) {
+		if !strings.Contains(tests, "func "+name+"(") {
+			t.Errorf("docs/proposal.md: there is no %s: it says what shows each part of the proposal", name)
+		}
+	}
+	for _, m := range regexp.MustCompile("`((?:test/cases/|internal/|client|tandemmsg|examples/)[\\w./-]*)`").FindAllStringSubmatch(page, -1) {
+		if !slices.ContainsFunc(all, func(f string) bool { return f == m[1] || strings.HasPrefix(f, m[1]+"/") }) && !strings.HasPrefix(m[1], "client.") {
+			t.Errorf("docs/proposal.md: there is no %s", m[1])
 		}
 	}
 }
