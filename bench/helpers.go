@@ -36,7 +36,7 @@ func profiledGateway(args []string) error {
 	start, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	g, err := gateway.Start(start, gateway.Config{
-		Upstream: upstream.Config{Bootstrap: strings.Split(args[0], ",")}, Listen: args[1], AutoCreate: true, IndividualCommits: true, KeyRangeFetch: true,
+		Upstream: upstream.Config{Bootstrap: strings.Split(args[0], ",")}, Listen: args[1], AutoCreate: true, IndividualCommits: true, KeyRangeFetch: true, CooperativeFetch: true,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {

@@ -36,6 +36,9 @@ var tables = []table{
 	bulkCase.table(),
 	paceCase.table(),
 	restartCase.table(),
+	coopBulkCase.table(),
+	coopPaceCase.table(),
+	coopMembersCase.table(),
 	{"memory", "Memory", memoryTable},
 	{"many", "Many connections and groups", manyTable},
 }
@@ -69,7 +72,7 @@ func main() {
 	flag.IntVar(&b.rounds, "rounds", 5, "turns of each side; the median counts; results of less than 3 are printed only")
 	flag.IntVar(&b.port, "port", 24000, "first of 100 ports to use")
 	flag.StringVar(&b.profile, "profile", "", "write CPU profiles of the gateways to this `FOLDER`; results are printed only")
-	flag.StringVar(&b.arms, "arms", anyArm, "which arms of the peers are measured, a `PATTERN`: plain, share, share-tuned, parallel-key, parallel-unordered, gateway, in-process; other rows stay as they are")
+	flag.StringVar(&b.arms, "arms", anyArm, "which arms of the peers are measured, a `PATTERN`: plain, share, share-tuned, parallel-key, parallel-unordered, gateway, in-process, cooperative; other rows stay as they are")
 	flag.Parse()
 	if *list {
 		for _, t := range tables {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,6 +33,7 @@ type arm struct {
 	name                   string // in the table
 	how                    how
 	processes, concurrency int
+	alone                  bool // each of the concurrency is a member of its own, which works on one record at a time
 	without                bool // the records of key 0 are left out
 	cap                    time.Duration
 }
@@ -50,6 +52,7 @@ var (
 	unordered   = how{id: "parallel-unordered", name: "Parallel Consumer, UNORDERED", java: "parallel-unordered", group: peers.Classic}
 	byGateway   = how{id: "gateway", name: "Tandem, gateway"}
 	inOneself   = how{id: "in-process", name: "Tandem, in process"}
+	cooperative = how{id: "cooperative", name: "Tandem, cooperative", group: peers.ByRecord}
 	withoutMark = ", without key 0"
 )
 
@@ -64,6 +67,12 @@ func (h how) arm(processes, concurrency int) arm {
 // brief ends the arm's turns after 6 s: it is slow, and goes on as it has begun.
 func (a arm) brief() arm {
 	a.cap = 6 * time.Second
+	return a
+}
+
+// ones makes each of the concurrency a member of its own.
+func (a arm) ones() arm {
+	a.alone = true
 	return a
 }
 
@@ -186,13 +195,19 @@ func (b *bench) turn(of *peersCase, a *armRuns) error {
 	switch a.how {
 	case inOneself:
 		c.Command = []string{self, "peers-worker", "-in-process"}
-	case byGateway:
+	case byGateway, cooperative:
 		if g, err = b.gateway(); err != nil {
 			return err
 		}
 		defer g.stop()
 		h.Others["gateway"] = g.cmd.Process.Pid
 		c.Bootstrap, c.Command = g.addr, []string{self, "peers-worker"}
+		if a.how == cooperative {
+			c.Command = append(c.Command, "-by-record")
+		}
+		if a.alone {
+			c.Command, c.Members, c.Concurrency = append(c.Command, "-members", strconv.Itoa(a.concurrency)), a.concurrency, 1
+		}
 	default:
 		if c.Command, err = b.java(); err != nil {
 			return err
@@ -221,7 +236,7 @@ func (b *bench) turn(of *peersCase, a *armRuns) error {
 		return err
 	}
 	read := o.Read
-	if g != nil && c.Processes > 1 { // one alone has the whole partition, which is spliced to it
+	if g != nil && (c.Processes > 1 || a.how == cooperative) { // one alone by key has the whole partition, which is spliced to it
 		read = g.read()
 	}
 	a.runs, a.read = append(a.runs, o), append(a.read, read)

@@ -17,7 +17,7 @@ func rate(a *armRuns, pass func(*peers.Entry) bool) (float64, []string) {
 	return median(all), []string{fmt.Sprintf("%.0f", median(all)), fmt.Sprintf("%.0f – %.0f", quantile(all, 0), quantile(all, 1))}
 }
 
-func (a *armRuns) ours() bool { return a.how.group == peers.KeyRanges }
+func (a *armRuns) ours() bool { return a.how.group == peers.KeyRanges || a.how.group == peers.ByRecord }
 
 var keysCase = &peersCase{
 	name: "keys", title: "many keys, 100 at once",

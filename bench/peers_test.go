@@ -9,7 +9,7 @@ func TestPeersRows(t *testing.T) {
 	for _, c := range []struct{ args, want []string }{
 		{[]string{"pass", "view"}, []string{"pass", "view"}},
 		{[]string{"peers", "keys", "zipf"}, []string{"peers-keys", "peers-zipf"}},
-		{[]string{"peers"}, []string{"peers-keys", "peers-zipf", "peers-stuck", "peers-bulk", "peers-pace", "peers-restart"}},
+		{[]string{"peers"}, []string{"peers-keys", "peers-zipf", "peers-stuck", "peers-bulk", "peers-pace", "peers-restart", "peers-coop-bulk", "peers-coop-pace", "peers-coop-members"}},
 	} {
 		if got := peersRows(c.args); !slices.Equal(got, c.want) {
 			t.Errorf("%v are the tables %v, want %v", c.args, got, c.want)

@@ -30,7 +30,7 @@ func (t *trial) launch() (*member, error) {
 	m := &member{number: len(t.members), exited: make(chan struct{})}
 	file := filepath.Join(t.dir, strconv.Itoa(m.number))
 	args := append(t.c.Command[1:len(t.c.Command):len(t.c.Command)], "-bootstrap", t.c.Bootstrap, "-topic", t.topic, "-group", t.topic, "-journal", file, "-concurrency", strconv.Itoa(t.c.Concurrency))
-	if t.b.Profile != "" && t.c.Group == KeyRanges {
+	if t.b.Profile != "" && (t.c.Group == KeyRanges || t.c.Group == ByRecord) {
 		args = append(args, "-profile", filepath.Join(t.b.Profile, filepath.Base(t.dir)+"-"+strconv.Itoa(m.number)+".prof"))
 	}
 	m.cmd = exec.Command(t.c.Command[0], args...)

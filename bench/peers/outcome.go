@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -104,6 +105,25 @@ func (o *Outcome) Busy() float64 {
 		}
 	}
 	return float64(sum) / float64(max(last.Sub(o.Begin), 1))
+}
+
+// AtOnce is how many records were in work at one moment, at most.
+func (o *Outcome) AtOnce() (most int) {
+	type change struct {
+		at time.Time
+		by int
+	}
+	var all []change
+	for _, e := range o.of(Everything) {
+		all = append(all, change{e.Start, 1}, change{e.End, -1})
+	}
+	slices.SortFunc(all, func(a, b change) int { return cmp.Or(a.at.Compare(b.at), a.by-b.by) }) // what ends frees its place for what begins
+	now := 0
+	for _, c := range all {
+		now += c.by
+		most = max(most, now)
+	}
+	return most
 }
 
 // Latency is the q quantile of the time from when a record was due (of paced work), or from the begin, to its end. What is not done took for ever.

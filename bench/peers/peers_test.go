@@ -134,6 +134,9 @@ func outcomeOf(w Work, keys []uint32, times map[int][2]int) *Outcome {
 func TestOutcome(t *testing.T) {
 	w := Work{Keys: 3, Rate: 100, Stuck: time.Second}
 	o := outcomeOf(w, []uint32{0, 1, 1, 2, 1}, map[int][2]int{1: {10, 20}, 2: {15, 30}, 3: {30, 70}, 4: {2000, 2020}})
+	if n := o.AtOnce(); n != 2 { // what begins when another ends is not beside it
+		t.Errorf("%d records at once, want 2", n)
+	}
 	if n := o.Overtaken(); n != 1 { // 2 began before 1 had ended
 		t.Errorf("%d records overtook others, want 1", n)
 	}

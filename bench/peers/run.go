@@ -19,7 +19,8 @@ type Consumers struct {
 	Command     []string // that starts a process; Run adds the options that all have
 	Bootstrap   string   // for them
 	Processes   int
-	Concurrency int  // of each process
+	Members     int  // of each process; 0: one
+	Concurrency int  // of each process, or where there are several of each member
 	Group       Kind // how their group tells that all are there
 }
 
@@ -31,6 +32,7 @@ const (
 	KeyRanges Kind = iota // members say themselves what they have
 	Classic
 	Share
+	ByRecord // everybody has every partition
 )
 
 // Bench is what runs have in common.
@@ -164,7 +166,8 @@ func (t *trial) awaitMembers(ctx context.Context, admin *kadm.Client) error {
 		switch t.c.Group {
 		case KeyRanges:
 			ready = t.shared()
-		case Classic:
+		case Classic, ByRecord:
+			want *= max(t.c.Members, 1)
 			groups, _ := admin.DescribeGroups(ctx, t.topic)
 			ready = 0
 			for _, m := range groups[t.topic].Members {

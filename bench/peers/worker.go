@@ -17,13 +17,14 @@ import (
 	"github.com/tandem-kafka/tandem/keyrange"
 )
 
-// Worker is one process of Tandem's client. It says how much of the key axis it has whenever that changes ({"share": 0.25}), works from the line "go"
-// on its standard input until the line "stop", and then closes in order.
+// Worker is one process of Tandem's client, or of several of them, each a member of the group. With key ranges it says how much of the key axis
+// it has whenever that changes ({"share": 0.25}). It works from the line "go" on its standard input until the line "stop", and then closes in order.
 func Worker(args []string) error {
 	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
 	bootstrap, topic, group := flags.String("bootstrap", "", ""), flags.String("topic", "", ""), flags.String("group", "", "")
 	file, profile := flags.String("journal", "", ""), flags.String("profile", "", "")
-	concurrency, inProcess := flags.Int("concurrency", 16, ""), flags.Bool("in-process", false, "")
+	concurrency, members := flags.Int("concurrency", 16, ""), flags.Int("members", 1, "")
+	inProcess, byRecord := flags.Bool("in-process", false, ""), flags.Bool("by-record", false, "")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -31,45 +32,43 @@ func Worker(args []string) error {
 	if err != nil {
 		return err
 	}
-	say := telling()
 	opts := []client.Option{
-		client.Bootstrap(*bootstrap), client.Group(*group), client.Topics(*topic), client.ShareByKey(), client.Concurrency(*concurrency),
+		client.Bootstrap(*bootstrap), client.Group(*group), client.Topics(*topic), client.Concurrency(*concurrency),
 		client.Logger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))),
 	}
 	if *inProcess {
 		opts = append(opts, client.InProcess())
 	}
-	var has keyrange.Set // callbacks come one after the other
-	change := func(f func(dst, a, b keyrange.Set) keyrange.Set) func(context.Context, client.Ranges) {
-		return func(_ context.Context, ranges client.Ranges) {
-			has = f(nil, has, ranges[*topic][0])
-			say(map[string]float64{"share": axisShare(has)})
-		}
-	}
-	lose := change(keyrange.AppendSubtract)
-	opts = append(opts, client.OnAssigned(change(keyrange.AppendUnion)), client.OnRevoked(lose), client.OnLost(lose))
-	c, err := client.New(opts...)
-	if err != nil {
-		return err
+	if *byRecord {
+		opts = append(opts, client.ShareByRecord())
+	} else {
+		opts = append(append(opts, client.ShareByKey()), tellShare(*topic)...)
 	}
 	begun := make(chan struct{})
 	var sleep sleeper
-	over := make(chan error, 1)
-	go func() {
-		over <- c.Run(context.Background(), func(_ context.Context, r *client.Record) error {
-			<-begun
-			task, err := decodeTask(r.Value)
-			if err != nil {
-				return err
-			}
-			start := time.Now()
-			if err := sleep.sleep(task.Takes); err != nil {
-				return err
-			}
-			journal.add(task, start, time.Now())
-			return nil
-		})
-	}()
+	handle := func(_ context.Context, r *client.Record) error {
+		<-begun
+		task, err := decodeTask(r.Value)
+		if err != nil {
+			return err
+		}
+		start := time.Now()
+		if err := sleep.sleep(task.Takes); err != nil {
+			return err
+		}
+		journal.add(task, start, time.Now())
+		return nil
+	}
+	var clients []*client.Client
+	over := make(chan error, *members)
+	for range *members {
+		c, err := client.New(opts...)
+		if err != nil {
+			return err
+		}
+		clients = append(clients, c)
+		go func() { over <- c.Run(context.Background(), handle) }()
+	}
 	lines := bufio.NewScanner(os.Stdin)
 	for begin := sync.OnceFunc(func() { close(begun) }); lines.Scan() && lines.Text() != "stop"; begin() {
 		if *profile != "" {
@@ -85,7 +84,28 @@ func Worker(args []string) error {
 	}
 	limit, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	return errors.Join(c.Close(limit), <-over, journal.close())
+	ends := make(chan error, *members)
+	for _, c := range clients {
+		go func() { ends <- errors.Join(c.Close(limit), <-over) }()
+	}
+	for range clients {
+		err = errors.Join(err, <-ends)
+	}
+	return errors.Join(err, journal.close())
+}
+
+// tellShare are the options of a member that says how much of the key axis of partition 0 it has.
+func tellShare(topic string) []client.Option {
+	say := telling()
+	var has keyrange.Set // callbacks come one after the other
+	change := func(f func(dst, a, b keyrange.Set) keyrange.Set) func(context.Context, client.Ranges) {
+		return func(_ context.Context, ranges client.Ranges) {
+			has = f(nil, has, ranges[topic][0])
+			say(map[string]float64{"share": axisShare(has)})
+		}
+	}
+	lose := change(keyrange.AppendSubtract)
+	return []client.Option{client.OnAssigned(change(keyrange.AppendUnion)), client.OnRevoked(lose), client.OnLost(lose)}
 }
 
 // axisShare is how much of the key axis some key ranges are.
