@@ -99,9 +99,21 @@ func TestShareByRecordSaysWhatItNeeds(t *testing.T) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
-	w := newWorld(t, func(c *gateway.Config) { c.CooperativeFetch = false })
+	off := false
+	w := newWorld(t, func(c *gateway.Config) { c.Topics = map[string]gateway.TopicConfig{"closed": {CooperativeFetch: &off}} })
+	for _, topic := range []string{"t", "closed"} {
+		w.Topic(topic, 1)
+	}
+	w.produce("t", 1, 1)
+	if err := w.run(w.judge("a", nil), ShareByRecord(), Topics("t", "closed")).result(); err == nil || !strings.Contains(err.Error(), "cooperative.fetch.enable): topic closed:") {
+		t.Errorf("error %v", err)
+	}
+	if err := w.run(w.judge("a", nil), ShareByRecord(), Topics("t.view4")).result(); err == nil || !strings.Contains(err.Error(), "not for views") || !strings.Contains(err.Error(), "topic t.view4:") {
+		t.Errorf("error %v", err)
+	}
+	w = newWorld(t, func(c *gateway.Config) { c.CooperativeFetch = false })
 	w.Topic("t", 1)
-	if err := w.run(w.judge("a", nil), ShareByRecord()).result(); err == nil || !strings.Contains(err.Error(), "cooperative.fetch.enable") {
+	if err := w.run(w.judge("a", nil), ShareByRecord()).result(); err == nil || !strings.Contains(err.Error(), "cooperative.fetch.enable or") {
 		t.Errorf("error %v", err)
 	}
 }

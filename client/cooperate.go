@@ -34,6 +34,9 @@ type coop struct {
 	mu     sync.Mutex
 	ranges map[executor.TP]*acquired
 	seq    int64
+	turns  turns
+
+	guarding atomic.Bool
 
 	// Of the loop's goroutine.
 	topics      []coopTopic
@@ -90,7 +93,11 @@ func (c *coop) of(tp executor.TP) *acquired {
 	return c.ranges[tp]
 }
 
-func (c *coop) handled() {
+// handled is told that a handler has ended.
+func (c *coop) handled(own executor.TP, offset int64, failed bool) {
+	if failed {
+		c.settle(own, func(o int64) bool { return o == offset })
+	}
 	c.handed.Add(1)
 	select {
 	case c.ended <- struct{}{}:
@@ -129,7 +136,10 @@ func (c *coop) appetite() int {
 		c.rated, c.counted = now, handed
 	}
 	target := min(c.s.cfg.concurrency+int(c.rate*c.ahead.Seconds()), c.s.cfg.maxRecords)
-	records := c.s.runner.Stats().Records
+	c.mu.Lock()
+	waiting := c.turns.records
+	c.mu.Unlock()
+	records := c.s.runner.Stats().Records + waiting
 	free := target - records
 	if records >= c.s.cfg.concurrency && free < target/4 { // all handlers have work: not for a few
 		return 0
@@ -143,7 +153,13 @@ func (c *coop) failed(err error) {
 	case errors.Is(err, kerr.NotCoordinator), errors.Is(err, kerr.CoordinatorNotAvailable), !isKafka(err):
 		c.coordinator = -1
 	case errors.Is(err, kerr.IllegalGeneration), errors.Is(err, kerr.UnknownMemberID): // it joins again
-	case refused(err), errors.Is(err, kerr.PolicyViolation):
+	case errors.Is(err, kerr.PolicyViolation):
+		c.s.fail(fmt.Errorf("client: ShareByRecord: the gateway does not allow it (cooperative.fetch.enable): %w", err))
+		return
+	case errors.Is(err, kerr.InvalidRequest): // asking again would not help
+		c.s.fail(fmt.Errorf("client: ShareByRecord: not for views, whose source can be shared so instead; the gateway's log says what else it may be: %w", err))
+		return
+	case refused(err):
 		c.s.fail(fmt.Errorf("client: cooperative fetch: %w", err))
 		return
 	}
@@ -174,12 +190,14 @@ func (c *coop) fetch(ctx context.Context, records int32) error {
 	for ti := range resp.Topics {
 		for pi := range resp.Topics[ti].Partitions {
 			p := &resp.Topics[ti].Partitions[pi]
-			if err == nil {
-				err = kerr.ErrorForCode(p.ErrorCode)
+			if ti >= len(c.topics) {
+				continue
 			}
-			if ti < len(c.topics) {
-				given += c.take(ctx, tpOf(c.topics[ti].name, p.Partition), p)
+			name := c.topics[ti].name
+			if code := kerr.ErrorForCode(p.ErrorCode); code != nil && err == nil {
+				err = fmt.Errorf("topic %s: %w", name, code)
 			}
+			given += c.take(ctx, tpOf(name, p.Partition), p)
 		}
 	}
 	if given >= int64(records)*3/4 && records > 0 { // it did not wait for records
@@ -324,23 +342,16 @@ func (c *coop) level() kgo.IsolationLevel {
 
 // begin has the runner work on an acquired range.
 func (c *coop) begin(tp executor.TP, r tandemmsg.AcquiredRange, records []*kgo.Record) {
-	a := executor.Assignment{Base: 1, Start: r.First}
-	if r.Attempt > 1 {
-		a.Retries = c.retries(tp, r, records)
-	}
 	c.mu.Lock()
 	c.seq++
 	own := executor.TP{Topic: tp.Topic + "\x00" + strconv.FormatInt(c.seq, 10), Partition: tp.Partition}
 	c.ranges[own] = &acquired{tp: tp, first: r.First, last: r.Last, attempt: r.Attempt}
 	c.mu.Unlock()
-	if err := c.s.runner.Assign(own, a); err != nil {
-		c.forget(own)
-		return
-	}
-	c.s.runner.Fetched(own, executor.Fetch[*kgo.Record]{From: r.First, To: r.Last + 1, Records: records})
+	c.assign(own, r, records)
 }
 
-// retries are the attempts of records that were given out before: as often as they were, or more often where a member that had them has kept that.
+// retries are the attempts of records that were given out before: as often as they were, or more often where a member that had them has kept that. That
+// they were given out does not use up their last attempt: they may have done nothing but wait beside one that ended the process.
 func (c *coop) retries(tp executor.TP, r tandemmsg.AcquiredRange, records []*kgo.Record) (list []executor.Retry) {
 	var kept map[int64]attempts.State
 	if c.s.attempts != nil {
@@ -348,6 +359,9 @@ func (c *coop) retries(tp executor.TP, r tandemmsg.AcquiredRange, records []*kgo
 	}
 	for _, rec := range records {
 		before := executor.Retry{Offset: rec.Offset, Attempts: r.Attempt - 1}
+		if limit := int32(c.s.cfg.attempts); limit > 0 {
+			before.Attempts = min(before.Attempts, limit-1)
+		}
 		if k, ok := kept[rec.Offset]; ok {
 			before.Attempts, before.NextAt, before.Final, before.Cause = max(before.Attempts, k.Attempts), k.NextAt, k.Final, k.Cause
 		}
@@ -358,8 +372,9 @@ func (c *coop) retries(tp executor.TP, r tandemmsg.AcquiredRange, records []*kgo
 
 func (c *coop) forget(own executor.TP) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	delete(c.ranges, own)
+	c.mu.Unlock()
+	c.pass(own)
 }
 
 // drop lets go of everything, since others have it.
@@ -370,6 +385,8 @@ func (c *coop) drop() {
 		all = append(all, own)
 	}
 	clear(c.ranges)
+	c.turns = turns{}
+	c.guarding.Store(false)
 	c.mu.Unlock()
 	if len(all) > 0 {
 		c.s.log.Warn("this member was not heard of for its session timeout: others have what it had", "session_timeout", c.s.cfg.session)
@@ -392,6 +409,8 @@ func (c *coop) giveBack(ctx context.Context) {
 	}
 	c.mu.Lock()
 	clear(c.ranges)
+	c.turns = turns{}
+	c.guarding.Store(false)
 	c.mu.Unlock()
 	req := c.request(tandemmsg.Cooperative{Group: c.s.cfg.group, Generation: m.Generation, Member: m.ID})
 	req.MaxWaitMillis = 0

@@ -57,7 +57,13 @@ func joined(ranges []offsets.Range) []offsets.Range {
 func (c *coop) committed(list []executor.Commit, errs []error) {
 	for i, commit := range list {
 		a := c.of(commit.TP)
-		if a == nil || errs != nil && errs[i] != nil || commit.Watermark <= a.last {
+		if a == nil || errs != nil && errs[i] != nil {
+			continue
+		}
+		if commit.Watermark <= a.last {
+			c.settle(commit.TP, func(o int64) bool {
+				return o < commit.Watermark || slices.ContainsFunc(commit.Ranges, func(r offsets.Range) bool { return r.First <= o && o <= r.Last })
+			})
 			continue
 		}
 		c.forget(commit.TP)

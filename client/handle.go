@@ -16,21 +16,30 @@ type task = executor.Task[*kgo.Record]
 
 // handle runs the handler for a record.
 func (s *session) handle(ctx context.Context, t *task) executor.Result {
-	if s.coop != nil {
-		defer s.coop.handled()
+	if s.coop == nil {
+		return resultOf(s.timed(ctx, t))
 	}
+	own, offset, failed := t.TP(), t.Offset(), true // unless it returns
+	defer func() { s.coop.handled(own, offset, failed) }()
+	err := s.timed(ctx, t)
+	failed = err != nil
+	return resultOf(err)
+}
+
+// timed is call, and tells the hook.
+func (s *session) timed(ctx context.Context, t *task) error {
 	r := &Record{Record: t.Record, Attempt: int(t.Attempt()), ctx: ctx}
 	if s.txn != nil {
 		r.out = &outputs{largest: s.txn.largest}
 		defer r.out.bring(t)
 	}
 	if s.cfg.hook.Handled == nil {
-		return resultOf(s.call(ctx, r))
+		return s.call(ctx, r)
 	}
 	began := time.Now()
 	err := s.call(ctx, r)
 	s.cfg.hook.Handled(r.Topic, r.Partition, time.Since(began), err)
-	return resultOf(err)
+	return err
 }
 
 func (s *session) call(ctx context.Context, r *Record) (err error) {

@@ -24,6 +24,7 @@ type consumeCommand struct {
 	settings    settingFlags
 	group       string
 	keyOrder    bool
+	noOrder     bool
 	concurrency int
 	beginning   bool
 	inProcess   bool
@@ -42,13 +43,16 @@ type consumeCommand struct {
 func newConsume() *cobra.Command {
 	var f consumeCommand
 	cmd := &cobra.Command{
-		Use:   "consume TOPIC --group GROUP [--key-order] {-- COMMAND [ARG...] | --post URL}",
+		Use:   "consume TOPIC --group GROUP [--key-order | --no-order] {-- COMMAND [ARG...] | --post URL}",
 		Short: "Run a command, or post to a URL, for each record of a topic",
 		Long: `Run a command for each record of a topic, or post each record to an HTTP
 endpoint. With --key-order any number of processes share the topic by key,
 however few partitions it has, and each key's records are handled one after the
-other, in order. A record that fails holds up its own key only. Without
---key-order a process gets whole partitions and handles each of them in order.
+other, in order. A record that fails holds up its own key only. With --no-order
+any process takes whatever record is next, and one that fails holds up nothing:
+for work where each record stands by itself. (All processes of a group say it,
+or none does.) With neither a process gets whole partitions and handles each of
+them in order.
 
 The command gets the record's value on stdin, and in its environment TANDEM_KEY,
 TANDEM_KEY_BASE64, TANDEM_TOPIC, TANDEM_PARTITION, TANDEM_OFFSET,
@@ -67,7 +71,8 @@ what comes then.
 SIGTERM lets what has begun end, at most limits.drain-timeout (10 s), commits it
 and exits with 0. A summary is the last line on stderr.`,
 		Example: `  tandem consume orders --group billing --key-order -- ./bill.sh
-  tandem consume orders --group billing --key-order --concurrency 50 --post http://localhost:8080/orders --dead-letter orders.failed`,
+  tandem consume orders --group billing --key-order --concurrency 50 --post http://localhost:8080/orders --dead-letter orders.failed
+  tandem consume uploads --group thumbnails --no-order -- ./thumbnail.sh`,
 		Args:                  f.args,
 		RunE:                  f.run,
 		DisableFlagsInUseLine: true,
@@ -76,6 +81,7 @@ and exits with 0. A summary is the last line on stderr.`,
 	flags.SortFlags = false
 	flags.StringVar(&f.group, "group", "", "consumer `GROUP`: its members share the records, and it keeps what is done")
 	flags.BoolVar(&f.keyOrder, "key-order", false, "share partitions by key, and handle the records of each key in order")
+	flags.BoolVar(&f.noOrder, "no-order", false, "share partitions record by record: each process takes whatever is next (cooperative fetch)")
 	flags.IntVar(&f.concurrency, "concurrency", 16, "records at once in this process")
 	flags.BoolVar(&f.beginning, "from-beginning", false, "begin with the oldest record where the group has committed nothing; otherwise with new ones")
 	flags.StringVar(&f.post, "post", "", "post records to this `URL` instead of running a command")
@@ -89,12 +95,16 @@ and exits with 0. A summary is the last line on stderr.`,
 	flags.BoolVar(&f.skip, "skip-failed", false, "count records that are given up as done")
 	flags.BoolVar(&f.stop, "stop-on-failure", false, "end with exit code 1 when a record is given up")
 	f.settings.addKafka(cmd, "`HOST:PORT,...` of a gateway or of a cluster (default "+config.Default().Listen+")")
-	flags.BoolVar(&f.inProcess, "in-process", false, "carry a gateway in this process; without a gateway behind --kafka, --key-order does so anyway")
+	flags.BoolVar(&f.inProcess, "in-process", false, "carry a gateway in this process; without a gateway behind --kafka, --key-order and --no-order do so anyway")
 	f.settings.add(cmd, "log-level", "`LEVEL`: debug, info, warn or error (default info)", func(c *config.Config, v string) { c.Log.Level = v })
 	f.settings.addConfig(cmd)
+	cmd.MarkFlagsMutuallyExclusive("key-order", "no-order")
 	cmd.MarkFlagsMutuallyExclusive("dead-letter", "skip-failed", "stop-on-failure")
 	return cmd
 }
+
+// shares says that processes may work on one partition together, for which a gateway is needed.
+func (f *consumeCommand) shares() bool { return f.keyOrder || f.noOrder }
 
 // args wants a topic, and a command behind -- or --post.
 func (f *consumeCommand) args(cmd *cobra.Command, args []string) error {
@@ -214,11 +224,14 @@ func (f *consumeCommand) handler(cmd *cobra.Command, argv []string) (handle clie
 
 // options are those that do not depend on the cluster.
 func (f *consumeCommand) options(cmd *cobra.Command, topic string) []client.Option {
-	opts := []client.Option{client.Group(f.group), client.Topics(topic), client.Concurrency(f.concurrency), client.Cooperative()}
-	if f.keyOrder {
-		opts = append(opts, client.Order(client.ByKey), client.ShareByKey())
-	} else {
-		opts = append(opts, client.Order(client.ByPartition))
+	opts := []client.Option{client.Group(f.group), client.Topics(topic), client.Concurrency(f.concurrency)}
+	switch {
+	case f.keyOrder:
+		opts = append(opts, client.Order(client.ByKey), client.ShareByKey(), client.Cooperative())
+	case f.noOrder:
+		opts = append(opts, client.ShareByRecord())
+	default:
+		opts = append(opts, client.Order(client.ByPartition), client.Cooperative())
 	}
 	reset := client.Latest
 	if f.beginning {

@@ -53,12 +53,16 @@ func findCluster(ctx context.Context, c config.Config, f *consumeCommand, topic 
 		return nil, fmt.Errorf("no answer from %s: %w", up.Addresses(), err)
 	}
 	isGateway := features != tandemmsg.Features{}
+	if f.noOrder && isGateway && !f.inProcess && !features.CooperativeFetch {
+		return nil, fmt.Errorf("--no-order: the gateway behind %s has cooperative.fetch.enable or individual.commit.enable off, or is too old for it: "+
+			"turn them on there, or leave --no-order out", up.Addresses())
+	}
 	if err := checkTopics(ctx, cl, up, f, topic, isGateway, log); err != nil {
 		return nil, err
 	}
 	opts := []client.Option{client.Bootstrap(up.Bootstrap...), client.KgoOpts(credentials...)}
 	switch {
-	case f.inProcess || f.keyOrder && !isGateway:
+	case f.inProcess || f.shares() && !isGateway:
 		log.Info("consuming with a gateway in this process", "kafka", up.Addresses())
 		opts = append(opts, client.InProcess(client.CacheBytes(c.Limits.KeyRangeHashingBytes)))
 	case isGateway:
@@ -132,7 +136,7 @@ func checkTopics(ctx context.Context, cl *kgo.Client, up upstream.Config, f *con
 
 // refuseView refuses a view where no gateway shows its records: without one its topic is empty.
 func refuseView(ctx context.Context, cl *kgo.Client, up upstream.Config, topic string, missing bool, log *slog.Logger) error {
-	refused := fmt.Errorf("%s is a view, and only a gateway shows its records: name the gateway's address with --kafka, or consume the view's source with --key-order", topic)
+	refused := fmt.Errorf("%s is a view, and only a gateway shows its records: name the gateway's address with --kafka, or consume the view's source with --key-order or --no-order", topic)
 	if _, _, ok := view.ParseName(topic); ok && missing {
 		return refused
 	}

@@ -238,6 +238,76 @@ func TestConsumePostsFromAPlainCluster(t *testing.T) {
 	}
 }
 
+// With --no-order two processes share one partition, each record is with one of them, and one that fails for ever holds up nothing, not even its own key; with
+// a gateway, and on a plain cluster.
+func TestConsumeWithoutOrder(t *testing.T) {
+	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "orders"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(fake.Close) // after the gateway
+	cluster := fake.ListenAddrs()[0]
+	s := startServing(t, "--kafka", cluster, "--listen", fmt.Sprintf("127.0.0.1:%d", freePort(t)))
+	produceOrders(t, cluster, 40, 4)
+	t.Setenv("GATE", t.TempDir())
+	const script = `v=$(cat); [ "$TANDEM_KEY $v" != "k3 3" ] || exit 1; touch $GATE/$$; until [ -e $GATE/open ]; do sleep 0.01; done; echo "$TANDEM_KEY $v"`
+	var all []*consuming
+	for _, bootstrap := range []string{s.bootstrap, cluster} {
+		all = append(all, startConsuming(t, "orders", "--kafka", bootstrap, "--group", "g", "--no-order", "--from-beginning", "--concurrency", "3", "--backoff", "1ms", "--max-backoff", "1ms", "--", "/bin/sh", "-c", script))
+	}
+	until(t, "6 commands run, 3 of each", func() bool {
+		began, err := os.ReadDir(os.Getenv("GATE"))
+		return err == nil && len(began) == 6
+	})
+	if err := os.WriteFile(filepath.Join(os.Getenv("GATE"), "open"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "39 records", func() bool { return strings.Count(all[0].stdout.String()+all[1].stdout.String(), "\n") >= 39 })
+	seen := map[string]bool{}
+	for _, c := range all {
+		c.end(t, " done, ")
+		for line := range strings.Lines(c.stdout.String()) {
+			if seen[line] {
+				t.Errorf("%q is done twice", line)
+			}
+			seen[line] = true
+		}
+		if n := strings.Count(c.stdout.String(), "\n"); n < 3 {
+			t.Errorf("one of them did %d records", n)
+		}
+	}
+	if len(seen) != 39 || seen["k3 3\n"] {
+		t.Errorf("%d records are done, want all of 40 but one", len(seen))
+	}
+	if out := all[1].stderr.String(); !strings.Contains(out, "with a gateway in this process") {
+		t.Errorf("stderr %s", out)
+	}
+}
+
+// What is not allowed, or not possible, is said, and nobody waits for it.
+func TestConsumeWithoutOrderIsRefused(t *testing.T) {
+	start := func(yaml string) string {
+		file := filepath.Join(t.TempDir(), "tandem.yaml")
+		if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := startServing(t, "--listen", fmt.Sprintf("127.0.0.1:%d", freePort(t)), "--config", file)
+		produceOrders(t, s.bootstrap, 1, 1)
+		return s.bootstrap
+	}
+	off, byTopic := start("cooperative.fetch.enable: false"), start("topics: {orders: {cooperative.fetch.enable: false}}\ncooperative.fetch.enable: true")
+	for _, c := range []struct{ bootstrap, topic, want string }{
+		{off, "orders", "--no-order: the gateway behind " + off + " has cooperative.fetch.enable or individual.commit.enable off"},
+		{byTopic, "orders", "does not allow it (cooperative.fetch.enable): topic orders: "},
+		{byTopic, "orders.view4", "not for views"},
+	} {
+		code, _, stderr := run(t, "consume", c.topic, "--group", "g", "--no-order", "--from-beginning", "--kafka", c.bootstrap, "--log-level", "error", "--", "cat")
+		if code != 1 || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s: exit code %d, %s", c.topic, code, stderr)
+		}
+	}
+}
+
 func TestConsumeStopsOnFailure(t *testing.T) {
 	s := startServing(t, "--listen", fmt.Sprintf("127.0.0.1:%d", freePort(t)))
 	produceOrders(t, s.bootstrap, 1, 1)
@@ -273,7 +343,7 @@ func TestConsumeRefusesAViewWithoutItsGateway(t *testing.T) {
 	if code, _, stderr := run(t, "view", "create", "orders-wide", "--source", "orders", "--partitions", "4", "--kafka", bootstrap); code != 0 {
 		t.Fatal(stderr)
 	}
-	for _, more := range []string{"--key-order", "--in-process", "--concurrency=1"} {
+	for _, more := range []string{"--key-order", "--no-order", "--in-process", "--concurrency=1"} {
 		code, _, stderr := run(t, "consume", "orders-wide", "--group", "g", "--kafka", bootstrap, more, "--", "cat")
 		if code != 1 || !strings.Contains(stderr, "orders-wide is a view, and only a gateway shows its records") {
 			t.Errorf("%s: %d %s", more, code, stderr)
@@ -299,6 +369,7 @@ func TestConsumeErrorsAreOneLine(t *testing.T) {
 		"orders cat --group g": "put -- before the command",
 		"orders --group g --post http://a -- cat":                            "exclude each other",
 		"orders --group g --skip-failed --dead-letter x -- cat":              "[dead-letter skip-failed]",
+		"orders --group g --key-order --no-order -- cat":                     "[key-order no-order]",
 		"orders --group g --dead-letter orders -- cat":                       "the topic itself",
 		"orders --group g --concurrency 0 -- cat":                            "--concurrency",
 		"orders --group g --attempts -1 -- cat":                              "--attempts",

@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// 100 records of one batch on one partition are with 100 members at the same time: nobody gets more than it can work on.
+// 100 records of one batch on one partition are with 100 members at the same time: nobody gets more than it can work on (case C3).
 func TestHundredMembersShareOneBatch(t *testing.T) {
 	harness.Need(t)
 	const members = 100

@@ -18,7 +18,7 @@ import (
 )
 
 // With read_committed members get what transactions have committed, in the order of the log, and nothing of what was aborted or is not decided; markers
-// and what was aborted count as done with what is around them. With read_uncommitted they get all.
+// and what was aborted count as done with what is around them. With read_uncommitted they get all (case C4).
 func TestCooperativeFetchesAndTransactions(t *testing.T) {
 	t.Parallel()
 	harness.Need(t)
@@ -147,7 +147,7 @@ limits: {authorization-recheck-interval: 500ms}
 }
 
 // A reset by kafka-consumer-groups counts, back and ahead, whatever was handed out or done before. What was handed out in a group that is
-// deleted goes from the log with its individual commits, and the group begins anew.
+// deleted goes from the log with its individual commits, and the group begins anew (case C6).
 func TestCooperativeGroupsAreResetAndDeleted(t *testing.T) {
 	t.Parallel()
 	harness.Need(t)
@@ -267,8 +267,8 @@ func TestMembersOfTheConsumerProtocolFetchCooperatively(t *testing.T) {
 	}
 }
 
-// byRecord has two processes share a partition by record, of which a broker leads all that matters. done waits until all is done.
-func byRecord(t *testing.T, e engine, broker int32) (done func()) {
+// sharedUnderWork has two processes share a partition by record, of which a broker leads all that matters. done waits until all is done.
+func sharedUnderWork(t *testing.T, e engine, broker int32) (done func()) {
 	t.Helper()
 	const records = 3000
 	topic, group := harness.Name(t, "orders"), harness.Name(t, "group")

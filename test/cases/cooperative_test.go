@@ -12,7 +12,7 @@ import (
 )
 
 // Two members of a group work on one partition, each on offsets of its own. What a member that leaves had not done goes to the other,
-// counted, before anything new.
+// counted, before anything new (case C13).
 func TestMembersFetchOnePartitionCooperatively(t *testing.T) {
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
 		topic := harness.Name(t, "orders")
@@ -54,7 +54,7 @@ func TestMembersFetchOnePartitionCooperatively(t *testing.T) {
 	})
 }
 
-// A member that is not heard of for its session timeout loses what it has, and no sooner.
+// A member that is not heard of for its session timeout loses what it has, and no sooner (case C13).
 func TestSessionsOfCooperativeMembersExpire(t *testing.T) {
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
 		topic := harness.Name(t, "orders")

@@ -12,20 +12,24 @@ import (
 	"github.com/tandem-kafka/tandem/test/harness"
 )
 
-// With one handler at most a member never has two, though records come many to a compressed batch, and another member joins and leaves in the middle (case I11).
+// With one handler at most a member never has two, though records come many to a compressed batch, and another member joins and leaves in the middle (case I11; with members that share by record case C9).
 func TestOneInFlightIsNeverTwo(t *testing.T) {
 	t.Parallel()
 	harness.Need(t)
-	e := onKafka(t, harness.GatewayConfig{})
+	onKafkaAs(t, harness.GatewayConfig{}, oneInFlight, sharers, recordSharers)
+}
+
+func oneInFlight(t *testing.T, e engine, of kind) {
+	t.Parallel()
 	for name, codec := range map[string]kgo.CompressionCodec{"none": kgo.NoCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const records, members = 600, 2
 			source, _ := e.source(t, 1, 1)
-			group, l := harness.Name(t, "group"), harness.NewLedger()
+			group, l := harness.Name(t, "group"), of.ledger(harness.NewLedger())
 			harness.Produce(t, e.kafka, l, harness.Production{Topic: source, Records: records, Keys: 100, Opts: []kgo.Opt{
 				kgo.ProducerBatchCompression(codec), kgo.ProducerLinger(50 * time.Millisecond)}})
-			join := func(i int) *harness.Sharer {
+			join := func(i int) harness.Member {
 				var running atomic.Int32
 				c := e.consumer(group, fmt.Sprintf("member-%d", i), source)
 				c.Handle = func(r *kgo.Record) {
@@ -35,7 +39,7 @@ func TestOneInFlightIsNeverTwo(t *testing.T) {
 					time.Sleep(time.Millisecond) // the work
 					running.Add(-1)
 				}
-				return harness.Share(t, l, c, client.Concurrency(1))
+				return of.start(t, l, c, nil, client.Concurrency(1))
 			}
 			join(0)
 			await(t, 20*time.Second, func() string {

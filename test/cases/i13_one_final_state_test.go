@@ -12,11 +12,15 @@ import (
 )
 
 // Records are deleted beyond those that handlers have in hand; and members die at the moment at which others take their keys. Each record has one final
-// state: what was deleted is gone, what is left is done, and the stable offset says so (case I13).
+// state: what was deleted is gone, what is left is done, and the stable offset says so (case I13; with members that share by record case C10).
 func TestOneFinalStateForEachRecord(t *testing.T) {
 	t.Parallel()
 	harness.Need(t)
-	e := onKafka(t, harness.GatewayConfig{})
+	onKafkaAs(t, harness.GatewayConfig{}, oneFinalState, sharers, recordSharers)
+}
+
+func oneFinalState(t *testing.T, e engine, of kind) {
+	t.Parallel()
 	t.Run("deleted", func(t *testing.T) {
 		t.Parallel()
 		const records, deleted, end = 200, 150, 250
@@ -34,7 +38,7 @@ func TestOneFinalStateForEachRecord(t *testing.T) {
 			defer mu.Unlock()
 			times[r.Offset]++
 		}
-		m := harness.Share(t, harness.NewLedger(), c)
+		m := of.start(t, harness.NewLedger(), c, nil)
 		<-began
 		deleteBefore(t, e.kafka, source, deleted)
 		harness.Produce(t, e.kafka, harness.NewLedger(), spread(source, end-records, 50))
@@ -58,19 +62,23 @@ func TestOneFinalStateForEachRecord(t *testing.T) {
 	t.Run("taken as it dies", func(t *testing.T) {
 		t.Parallel()
 		source, _ := e.source(t, 1, 1)
-		group, l := harness.Name(t, "group"), harness.NewLedger()
+		group, l := harness.Name(t, "group"), of.ledger(harness.NewLedger())
 		harness.WatchCommitted(t, e.kafka, group, source, l)
 		stop := load(t, e, l, harness.Production{Topic: source, Rate: 200, Keys: 50})
-		member := func(i int) *harness.Sharer {
-			return harness.Share(t, l, e.consumer(group, fmt.Sprintf("member-%d", i), source))
+		member := func(i int) harness.Member {
+			c := e.consumer(group, fmt.Sprintf("member-%d", i), source)
+			if of.byRecord {
+				c.Work = 30 * time.Millisecond // so that all have something in hand
+			}
+			return of.start(t, l, c, nil)
 		}
 		stays := member(0)
 		for i := range 4 {
 			before := l.Deliveries()
 			dies := member(2*i + 1)
 			await(t, 20*time.Second, func() string {
-				if l.Deliveries() < before+20 {
-					return "nothing is delivered"
+				if l.Deliveries() < before+20 || l.Members()[fmt.Sprintf("member-%d", 2*i+1)] == 0 {
+					return "nothing is delivered, or nothing to the one that is to die"
 				}
 				return ""
 			})

@@ -11,27 +11,45 @@ import (
 
 // kind says how the members of a case's group are made, and what they read.
 type kind struct {
-	name   string
-	shared bool // the members are Tandem's own client, and share the source's partitions by keys; else they read a view
+	name     string
+	shared   bool // the members are Tandem's own client, and share the source's partitions by keys; else they read a view
+	byRecord bool // shared, and by record in place of keys: nothing is in order
 }
 
 var (
-	onViews = kind{name: "views"}
-	sharers = kind{name: "shared by key", shared: true}
+	onViews       = kind{name: "views"}
+	sharers       = kind{name: "shared by key", shared: true}
+	recordSharers = kind{name: "shared by record", shared: true, byRecord: true}
 )
 
-// kinds runs a case with ordinary consumers on a view, on both engines, and with Tandem's own client on the topic itself, on Kafka; beside other cases.
-func kinds(t *testing.T, c harness.GatewayConfig, run func(t *testing.T, e engine, of kind)) {
+// kinds runs a case with ordinary consumers on a view, on both engines, and with Tandem's own client on the topic itself, on Kafka, as more kinds, too; beside other cases.
+func kinds(t *testing.T, c harness.GatewayConfig, run func(t *testing.T, e engine, of kind), more ...kind) {
 	t.Helper()
 	t.Parallel()
-	kindsAlone(t, c, run)
+	kindsAlone(t, c, run, more...)
 }
 
 // kindsAlone is kinds for a case that measures, or goes on for long: no other one runs meanwhile.
-func kindsAlone(t *testing.T, c harness.GatewayConfig, run func(t *testing.T, e engine, of kind)) {
+func kindsAlone(t *testing.T, c harness.GatewayConfig, run func(t *testing.T, e engine, of kind), more ...kind) {
 	t.Helper()
 	enginesAlone(t, c, func(t *testing.T, e engine) { run(t, e, onViews) })
-	t.Run(sharers.name, func(t *testing.T) { run(t, onKafka(t, c), sharers) })
+	onKafkaAs(t, c, run, append([]kind{sharers}, more...)...)
+}
+
+// onKafkaAs runs a case for kinds of members on Kafka.
+func onKafkaAs(t *testing.T, c harness.GatewayConfig, run func(t *testing.T, e engine, of kind), all ...kind) {
+	t.Helper()
+	for _, of := range all {
+		t.Run(of.name, func(t *testing.T) { run(t, onKafka(t, c), of) })
+	}
+}
+
+// ledger judges l as the kind of members wants it.
+func (of kind) ledger(l *harness.Ledger) *harness.Ledger {
+	if of.byRecord {
+		return l.AnyOrder()
+	}
+	return l
 }
 
 // reads is the topic that members read.
@@ -54,7 +72,7 @@ func (of kind) where(base, k int32) func(harness.Produced) (int32, bool) {
 func (of kind) start(t testing.TB, l *harness.Ledger, c harness.ConsumerConfig, has *assignment, opts ...client.Option) harness.Member {
 	t.Helper()
 	if of.shared {
-		if has != nil {
+		if c.ByRecord = of.byRecord; has != nil {
 			opts = append(opts, has.sharer(c.Member)...)
 		}
 		return harness.Share(t, l, c, opts...)

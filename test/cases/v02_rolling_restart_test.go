@@ -9,7 +9,7 @@ import (
 )
 
 // Each of 8 consumers is restarted under load, one after the other. In order: every record is delivered once, and order per key holds. By
-// kill: order per key holds, and what comes twice is no more than what a death leaves uncommitted (case V2).
+// kill: order per key holds, and what comes twice is no more than what a death leaves uncommitted (case V2). The same but for the order with members that share by record (case C2).
 func TestRollingRestart(t *testing.T) {
 	kinds(t, harness.GatewayConfig{}, func(t *testing.T, e engine, of kind) {
 		t.Parallel()
@@ -25,13 +25,13 @@ func TestRollingRestart(t *testing.T) {
 				rollingRestart(t, e, of, c.kip848, c.deaths)
 			})
 		}
-	})
+	}, recordSharers)
 }
 
 func rollingRestart(t *testing.T, e engine, of kind, kip848, deaths bool) {
 	const members, rate = 8, 400
 	source, view := e.source(t, 1, 16)
-	group, l := harness.Name(t, "group"), harness.NewLedger()
+	group, l := harness.Name(t, "group"), of.ledger(harness.NewLedger())
 	if kip848 {
 		harness.ConsumerSession(t, e.kafka, group, 2*minSession)
 	}

@@ -12,13 +12,13 @@ import (
 )
 
 // One record, restart, one record, restart, ten times, with the record before or after the restart, twice of the gateway too: each is
-// delivered once, none is skipped, and the group's offset on the source is after it (case V9).
+// delivered once, none is skipped, and the group's offset on the source is after it (case V9; with members that share by record case C5).
 func TestRecordThenRestart(t *testing.T) {
 	kinds(t, harness.GatewayConfig{}, func(t *testing.T, e engine, of kind) {
 		t.Parallel()
 		const rounds = 10
 		source, view := e.source(t, 1, 4)
-		group, l := harness.Name(t, "group"), harness.NewLedger()
+		group, l := harness.Name(t, "group"), of.ledger(harness.NewLedger())
 		harness.WatchCommitted(t, e.kafka, group, source, l)
 		keys := keysOf(4, 3)
 		for i := range rounds {
@@ -45,7 +45,7 @@ func TestRecordThenRestart(t *testing.T) {
 		if r := l.Check(t, of.where(1, 4)); r.Duplicates > 0 {
 			t.Errorf("%d duplicates", r.Duplicates)
 		}
-	})
+	}, recordSharers)
 }
 
 // The partition is idle and the group rebalances again and again, as members come and go: the committed offsets, of the view through the

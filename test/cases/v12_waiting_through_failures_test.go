@@ -14,31 +14,40 @@ import (
 )
 
 // Consumers wait on an empty partition, on three brokers. The leader of the source and of the view moves, the coordinator moves, a broker
-// dies that was leader and coordinator. The record after each is delivered within 2 s of its acknowledgement, and committed (case V12). So do members that share by record, for which that broker
-// had all the roles, too. Alone: it takes a broker of the
-// shared cluster down.
+// dies that was leader and coordinator. The record after each is delivered within 2 s of its acknowledgement, and committed (case V12). So it is for members that wait for records of
+// a topic that they share by record; and those that work on one when the broker dies go on (case C7). Alone: it takes a broker of the shared cluster down.
 func TestWaitingConsumersSurviveMovesAndDeaths(t *testing.T) {
 	k := threeBrokers(t)
 	e := front(t, k, harness.GatewayConfig{})
 	source, view := e.source(t, 1, 4)
 	group, l := harness.Name(t, "group"), harness.NewLedger()
+	coordinated := offsetsPartition(group)
+	jobs, _ := e.source(t, 1, 1)
+	crew, done := harness.Name(t, "crew"), harness.NewLedger().AnyOrder()
+	for offsetsPartition(crew) != coordinated { // the two groups have one coordinator
+		crew = harness.Name(t, "crew")
+	}
 	for i := range 2 {
 		c := e.consumer(group, fmt.Sprintf("member-%d", i), view)
 		// By default franz-go waits for up to 5 s after several failures, longer than what is measured here.
 		c.Opts = append(c.Opts, kgo.RetryBackoffFn(func(int) time.Duration { return 100 * time.Millisecond }))
 		harness.Consume(t, l, c)
+		c.Group, c.Topics = crew, []string{jobs}
+		recordSharers.start(t, done, c, nil)
 	}
 	awaitMembers(t, e.gateway.Bootstrap, group, view, 2, 4)
+	awaitMembers(t, e.gateway.Bootstrap, crew, jobs, 2, 2) // each has the whole partition
 	deliver := func(after string) {
 		t.Helper()
 		// A record for each virtual partition, so that each member has to get some.
 		keys := keysOf(4, 1)
 		start := time.Now()
 		harness.Produce(t, k.Bootstrap, l, harness.Production{Topic: source, Records: 4, Key: func(i int) []byte { return keys[i] }})
+		harness.Produce(t, k.Bootstrap, done, harness.Production{Topic: jobs, Records: 4})
 		acked := time.Now()
 		harness.Eventually(t, 20*time.Second, func() error {
-			if n := l.Open(); n > 0 {
-				return fmt.Errorf("after %s: %d records are not delivered", after, n)
+			if n, other := l.Open(), done.Open(); n+other > 0 {
+				return fmt.Errorf("after %s: %d records of the view are not delivered, and %d that are shared", after, n, other)
 			}
 			return nil
 		})
@@ -48,34 +57,42 @@ func TestWaitingConsumersSurviveMovesAndDeaths(t *testing.T) {
 			t.Errorf("after %s records came %v after their acknowledgement", after, took)
 		}
 		awaitNoLag(t, k.Bootstrap, group, source, 10*time.Second)
+		awaitNoLag(t, k.Bootstrap, crew, jobs, 10*time.Second)
 	}
 	deliver("no failure")
 
 	others := func(leader int32) int32 { return 2 + (leader-2+1)%3 } // of the brokers 2, 3 and 4
-	moveLeader(t, k, source, 0, others(leaderOf(t, k.Bootstrap, source, 0)))
+	for _, topic := range []string{source, jobs} {
+		moveLeader(t, k, topic, 0, others(leaderOf(t, k.Bootstrap, topic, 0)))
+	}
 	deliver("the source's leader moved")
 	for p := range int32(4) {
 		moveLeader(t, k, view, p, others(leaderOf(t, k.Bootstrap, view, p)))
 	}
 	deliver("the view's leaders moved")
-	coordinated := offsetsPartition(group)
 	moveLeader(t, k, "__consumer_offsets", coordinated, others(leaderOf(t, k.Bootstrap, "__consumer_offsets", coordinated)))
 	deliver("the coordinator moved")
+	const facts = "__individual_commit_offsets"
+	moveLeader(t, k, facts, coordinated, others(leaderOf(t, k.Bootstrap, facts, coordinated)))
+	deliver("the leader of individual commits moved")
 
 	// One broker gets all the roles, and dies.
 	victim := leaderOf(t, k.Bootstrap, "__consumer_offsets", coordinated)
 	moveLeader(t, k, source, 0, victim)
+	moveLeader(t, k, jobs, 0, victim)
+	moveLeader(t, k, facts, coordinated, victim)
 	moveLeader(t, k, view, 1, victim)
-	shared := byRecord(t, e, victim)
+	shared := sharedUnderWork(t, e, victim)
 	node := int(victim) - 1
 	k.Kill(t, node)
 	t.Cleanup(func() { k.Resume(t, node); awaitInSync(t, k) })
 	rest := slices.DeleteFunc(strings.Split(k.Bootstrap, ","), func(a string) bool { return a == strings.Split(k.Bootstrap, ",")[node-1] })
-	for topic, p := range map[string]int32{source: 0, view: 1, "__consumer_offsets": coordinated} {
+	for topic, p := range map[string]int32{source: 0, jobs: 0, view: 1, facts: coordinated, "__consumer_offsets": coordinated} {
 		awaitLeader(t, strings.Join(rest, ","), topic, p, func(leader int32) bool { return leader >= 0 && leader != victim })
 	}
 	deliver("the death of a broker")
 	l.Check(t, harness.View(1, 4))
+	done.Check(t, nil)
 	shared()
 }
 

@@ -21,7 +21,7 @@ type Member interface {
 	Errors() []error
 }
 
-// Sharer is a running member with Tandem's own client, which shares partitions by keys and handles many records at once.
+// Sharer is a running member with Tandem's own client, which shares partitions by keys or by record and handles many records at once.
 type Sharer struct {
 	line
 	client *client.Client
@@ -37,9 +37,14 @@ func Share(t testing.TB, l *Ledger, c ConsumerConfig, opts ...client.Option) *Sh
 	}
 	m := &Sharer{line: newLine(), ended: make(chan struct{})}
 	all := []client.Option{
-		client.Bootstrap(strings.Split(c.Bootstrap, ",")...), client.Group(c.Group), client.Topics(c.Topics...), client.ShareByKey(),
+		client.Bootstrap(strings.Split(c.Bootstrap, ",")...), client.Group(c.Group), client.Topics(c.Topics...),
 		client.Logger(slog.New(slog.NewTextHandler(t.Output(), nil)).With("member", c.Member)),
 		client.KgoOpts(kgo.SessionTimeout(c.Session), kgo.HeartbeatInterval(c.Session/6), kgo.Dialer(m.dial), kgo.ClientID(c.Member)), client.KgoOpts(c.Opts...),
+	}
+	if c.ByRecord {
+		all = append(all, client.ShareByRecord(), client.SessionTimeout(3*c.Session))
+	} else {
+		all = append(all, client.ShareByKey())
 	}
 	if c.Committed {
 		all = append(all, client.Isolation(client.ReadCommitted))

@@ -1,0 +1,56 @@
+package cases
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tandem-kafka/tandem/client"
+	"github.com/tandem-kafka/tandem/test/harness"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Members that share by record have done all but one record and stop; then the group's offset is reset on the cluster: back, forward, to where it is, and back
+// again. Members that start after it do what lies above the reset, once, and nothing else: neither what was committed individually before counts any more, nor
+// who had what (case C6).
+func TestMembersThatShareByRecordBeginWhereAResetSays(t *testing.T) {
+	t.Parallel()
+	harness.Need(t)
+	e := onKafka(t, harness.GatewayConfig{})
+	const records, bad = 300, 100
+	topic, _ := e.source(t, 1, 1)
+	group := harness.Name(t, "group")
+	harness.Produce(t, e.kafka, harness.NewLedger(), harness.Production{Topic: topic, Records: records})
+	all := readAll(t, e.kafka, topic)
+	run := func(from int64, fails func(*kgo.Record) bool) {
+		t.Helper()
+		l := ledgerOf(t, slices.DeleteFunc(slices.Clone(all), func(r *kgo.Record) bool { return r.Offset < from || fails != nil && fails(r) })).AnyOrder()
+		var members []harness.Member
+		for _, name := range []string{"one", "other"} {
+			c := e.consumer(group, name, topic)
+			c.Fails = fails
+			members = append(members, recordSharers.start(t, l, c, nil, client.Retry(client.Backoff{First: 50 * time.Millisecond, Max: 200 * time.Millisecond}, 0)))
+		}
+		l.AwaitDone(t, 30*time.Second)
+		for _, m := range members {
+			m.Close()
+		}
+		if r := l.Check(t, nil); r.Duplicates > 0 {
+			t.Errorf("from %d: %s", from, r)
+		}
+	}
+	run(0, func(r *kgo.Record) bool { return r.Offset == bad })
+	if at := e.committed(t, group, topic)[0]; at != bad {
+		t.Fatalf("the stable offset is %d, not %d", at, bad)
+	}
+	for _, to := range []int64{50, 250, 250, 0} {
+		offsets := kadm.Offsets{}
+		offsets.AddOffset(topic, 0, to, -1)
+		if err := harness.AdminClient(t, e.kafka).CommitAllOffsets(harness.Context(t, 10*time.Second), group, offsets); err != nil {
+			t.Fatal(err)
+		}
+		run(to, nil)
+		e.awaitAllDone(t, group, topic, records)
+	}
+}
