@@ -50,6 +50,31 @@ var workedExamples = []example{
 		func() message { return exampleCommit(exampleRanges) },
 	},
 	{
+		"A TxnOffsetCommit request (v3 to v5), from its body's first byte to its last: in the transaction of producer 4711, member m-1 of the group pay has done the same",
+		3, 5,
+		[]line{
+			{"0a 62696c6c696e672d31", "transactional id billing-1"},
+			{"04 706179", "group pay"},
+			{"0000000000001267", "producer id 4711"},
+			{"0005", "producer epoch 5"},
+			{"00000007", "generation 7"},
+			{"04 6d2d31", "member id m-1"},
+			{"00", "group instance id null"},
+			{"02 07 6f7264657273", "an array of 1: topic orders"},
+			{"02 00000003", "an array of 1: partition 3"},
+			{"ffffffffffffffff", "plain offset -1: the offset ranges count"},
+			{"ffffffff", "leader epoch -1"},
+			{"00", "metadata null"},
+			{"03", "3 tagged fields"},
+			{"904e 11 02 0000000000000000 000000007fffffff", "KeyRanges 0-2147483647"},
+			{"914e 21 03 000000000000002d 000000000000002f 0000000000000032 0000000000000032", "OffsetRanges 45-47 and 50-50"},
+			{"944e 04 00000004", "KeyAxisBase 4"},
+			{"00", "the topic has no tagged fields"},
+			{"00", "nor has the request"},
+		},
+		func() message { return exampleTxnCommit(exampleRanges) },
+	},
+	{
 		"The same as text, for any version of OffsetCommit (here v2 to v5), plain offset and metadata",
 		2, 5,
 		[]line{
@@ -293,6 +318,17 @@ func exampleCommit(c Commit) *kmsg.OffsetCommitRequest {
 	topic.Topic = "orders"
 	topic.Partitions = append(topic.Partitions, p)
 	req := kmsg.NewPtrOffsetCommitRequest()
+	req.Topics = append(req.Topics, topic)
+	return req
+}
+
+func exampleTxnCommit(c Commit) *kmsg.TxnOffsetCommitRequest {
+	topic, p := kmsg.NewTxnOffsetCommitRequestTopic(), kmsg.NewTxnOffsetCommitRequestTopicPartition()
+	p.Partition = 3
+	must(panics{}, WriteCommit(&p, c))
+	topic.Topic, topic.Partitions = "orders", append(topic.Partitions, p)
+	req := kmsg.NewPtrTxnOffsetCommitRequest()
+	req.TransactionalID, req.Group, req.ProducerID, req.ProducerEpoch, req.Generation, req.MemberID = "billing-1", "pay", 4711, 5, 7, "m-1"
 	req.Topics = append(req.Topics, topic)
 	return req
 }

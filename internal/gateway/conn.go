@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tandem-kafka/tandem/internal/icommit"
 	"github.com/tandem-kafka/tandem/internal/wire"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -67,6 +68,7 @@ type conn struct {
 	auth        authCache
 	members     map[memberKey]time.Time  // checked, see coop_member.go
 	slices      map[sliceKey]*sliceState // what this client commits, see groups.go
+	txns        map[int64]*icommit.Txn   // by producer id, see txn_facts.go
 	held        int64                    // of gw.requestMemory
 	upBy        writeDeadline
 

@@ -126,6 +126,15 @@ func (c *coop) facts(k factKey, records []factrecord.Record) {
 	}
 }
 
+// decided has a place look again at what open transactions held.
+func (c *coop) decided(k factKey) {
+	if p := c.known(k); p != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.start()
+	}
+}
+
 // committed takes in what the cluster has accepted as done.
 func (c *coop) committed(k partKey, era int64, added []region.Fact, stable int64) {
 	p := c.known(k.facts())

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -29,6 +30,7 @@ type facts struct {
 
 	mu      sync.Mutex
 	states  map[factKey]*factState
+	open    map[openIn][]factKey // what is to be decided
 	sources map[string]lookedTopic
 }
 
@@ -48,8 +50,10 @@ type factState struct {
 
 	mu     sync.Mutex
 	ledger *ledger.Ledger
+	open   ledger.Undecided
 	others time.Time // when another gateway last added a record
 	warned time.Time
+	pruned time.Time // see pruneDue
 }
 
 // looked is when something was last looked up.
@@ -80,7 +84,7 @@ func (l *looked) forget() {
 const absentFor = 5 * time.Second
 
 func newFacts(g *Gateway) *facts {
-	f := &facts{gw: g, topic: g.cluster.Facts(), states: make(map[factKey]*factState), sources: make(map[string]lookedTopic)}
+	f := &facts{gw: g, topic: g.cluster.Facts(), states: make(map[factKey]*factState), open: make(map[openIn][]factKey), sources: make(map[string]lookedTopic)}
 	f.log = icommit.New(f.topic, f, icommit.Config{Logger: g.log})
 	return f
 }
@@ -142,11 +146,13 @@ func (f *facts) ensure(k factKey, log int32) *factState {
 
 // Apply implements icommit.Handler.
 func (f *facts) Apply(partition int32, records []factrecord.Record) {
-	runs(records, func(r *factrecord.Record) factKey { return factKey{r.Group, r.Topic, r.Partition} }, func(k factKey, run []factrecord.Record) {
+	runs(records, placeOf, func(k factKey, run []factrecord.Record) {
 		f.ensure(k, partition).replay(run)
 		f.gw.coop.facts(k, run)
 	})
 }
+
+func placeOf(r *factrecord.Record) factKey { return factKey{r.Group, r.Topic, r.Partition} }
 
 // runs calls do for each run of records with one key.
 func runs[R any](records []R, key func(*R) factKey, do func(factKey, []R)) {
@@ -170,15 +176,14 @@ func (f *facts) Reset(partition int32) {
 			delete(f.states, k)
 		}
 	}
+	maps.DeleteFunc(f.open, func(at openIn, _ []factKey) bool { return at.log == partition })
 }
 
 func (s *factState) replay(records []factrecord.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.ledger.Others()
-	if s.ledger.Replay(records); s.ledger.Others() != before {
-		s.others = time.Now()
-	}
+	s.open.Passed(records)
+	s.take(records)
 }
 
 // attach tells a picture of the facts of its source partition.
@@ -190,6 +195,7 @@ func (f *facts) attach(p *progress.Picture, k partKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ledger.Attach(p, k.base, k.source.TopicID, func(of progress.Facts) progress.Facts { return lockedFacts{s, of} })
+	p.SetUndecided(lockedUndecided{s, s.open.Over(k.base)})
 }
 
 // with is what counts in an era if these facts are added.
@@ -228,7 +234,7 @@ func (f *facts) admit(k partKey, era int64, added []region.Fact, stable int64) e
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	most := f.gw.cfg.Limits.IndividualRanges
-	n := s.ledger.Ranges(era)
+	n := s.ledger.Ranges(era) + s.open.Len()
 	if n < most*8/10 {
 		return nil
 	}

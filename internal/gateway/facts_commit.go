@@ -78,7 +78,7 @@ func (c *conn) addRanges(ctx context.Context, call *commitCall, at tandemmsg.Par
 		r.code = kerr.UnknownTopicOrPartition.Code
 	case w != nil && at.Base != 0 && at.Base != w.Base:
 		r.code = c.refuseRanges(call.group, otherBase(w, at.Base))
-	case !c.gw.cfg.IndividualCommits || call.txn:
+	case !c.gw.cfg.IndividualCommits:
 		r.code = kerr.InvalidRequest.Code
 	case call.plain[tp{r.part.key.source.Topic, r.part.key.source.Partition}] || call.named[rowKey{ref.name, ref.id, partition}]:
 		r.code = kerr.InvalidRequest.Code // what the client says of the source itself holds
@@ -125,15 +125,14 @@ func (p *partPlan) failRanges(call *commitCall, code int16) {
 	}
 }
 
-// admitted fails the ranges of a part that has as many as it may, and reports
-// whether it did not have to.
+// admitted reports whether a part may have the ranges of a call, or has as many
+// as it may.
 func (c *conn) admitted(call *commitCall, p *partPlan) bool {
 	added := p.facts(call)
 	if len(added) == 0 || c.gw.facts.admit(p.part.key, p.plan.Era, added, p.plan.Source.Offset) == nil {
 		return true
 	}
 	c.gw.metrics.commits.WithLabelValues("held").Inc()
-	p.failRanges(call, kerr.CoordinatorLoadInProgress.Code) // clients try again later
 	return false
 }
 

@@ -71,7 +71,7 @@ func (c *conn) fetchCommitted(ctx context.Context, req *kmsg.OffsetFetchRequest,
 		for j := range g.answer.Topics[a].Partitions {
 			p := &g.answer.Topics[a].Partitions[j]
 			switch {
-			case p.ErrorCode != 0:
+			case p.ErrorCode != 0 && p.ErrorCode != kerr.UnstableOffsetCommit.Code: // which may be for other key ranges
 			case err != nil:
 				p.ErrorCode = c.refuseRanges(g.ask.Group, err)
 			case behind != nil:
@@ -114,11 +114,17 @@ func (c *conn) committedOf(ctx context.Context, req *kmsg.OffsetFetchRequest, g 
 		p.ErrorCode = code
 		return nil
 	}
+	stable := req.Version >= 7 && req.RequireStable
+	if stable && slices.ContainsFunc(keys, picture.Unstable) {
+		p.Offset, p.LeaderEpoch, p.ErrorCode = -1, -1, kerr.UnstableOffsetCommit.Code
+		return nil
+	}
 	_ = tandemmsg.SetKeyAxisBase(p, part.key.base)
 	offset, ours := picture.Source()
 	if !ours || offset < 0 {
 		return nil // what the cluster said holds, and nothing above it
 	}
+	p.ErrorCode = 0
 	next := part.next(c.gw, part.viewsNow(), c.readsCommitted(g.ask.Group, picture, part.viewsNow()))
 	p.Offset, p.Metadata = picture.Stable(offset, next), new(string)
 	_ = tandemmsg.SetCommittedRangeOffsets(p, c.gw.facts.committed(part.key, picture, keys, p.Offset))
@@ -176,14 +182,11 @@ func (c *conn) pictureFor(ctx context.Context, req *kmsg.OffsetFetchRequest, g *
 	addRows(tps, part.key, views)
 	addRows(tps, part.key, apart)
 	ask := askRows{group: g.ask.Group, member: g.ask.MemberID, memberEpoch: g.ask.MemberEpoch, stable: req.Version >= 7 && req.RequireStable}
-	rows, code, err := c.rows(ctx, ask, tps)
+	rows, decided, code, err := c.rowsAndDecided(ctx, ask, tps)
 	if err != nil || code != 0 {
 		return nil, code, err
 	}
-	if unstable(rows) {
-		return nil, kerr.UnstableOffsetCommit.Code, nil
-	}
-	picture, code := pictureOf(part.key, views, apart, rows, nil)
+	picture, code := pictureOf(part.key, views, apart, rows, decided)
 	if code == 0 {
 		c.gw.facts.attach(picture, part.key)
 	}

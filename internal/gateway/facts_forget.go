@@ -7,6 +7,7 @@ import (
 
 	"github.com/tandem-kafka/tandem/internal/acquire"
 	"github.com/tandem-kafka/tandem/internal/icommit/ledger"
+	factrecord "github.com/tandem-kafka/tandem/internal/icommit/record"
 )
 
 // forgetting is what is to be deleted of the facts of a group: those up to the
@@ -17,12 +18,14 @@ type forgetting struct {
 	f        *facts
 	group    string
 	eras     map[factKey]int64
-	handouts map[factKey][]acquire.Entry // the deletions
+	open     map[factKey][]factrecord.Record // deletions of what transactions have written that are not decided
+	handouts map[factKey][]acquire.Entry     // the deletions
 }
 
 // spare leaves out what is to stay.
 func (g *forgetting) spare(stays func(factKey) bool) {
 	maps.DeleteFunc(g.eras, func(k factKey, _ int64) bool { return stays(k) })
+	maps.DeleteFunc(g.open, func(k factKey, _ []factrecord.Record) bool { return stays(k) })
 	maps.DeleteFunc(g.handouts, func(k factKey, _ []acquire.Entry) bool { return stays(k) })
 }
 
@@ -33,7 +36,7 @@ const forgetTimeout = 15 * time.Second
 // forgetting takes note of a group's facts before the cluster is asked to delete
 // it, or its offsets of the partitions that are wanted.
 func (f *facts) forgetting(ctx context.Context, group string, wanted func(factKey) bool) *forgetting {
-	g := &forgetting{f: f, group: group, eras: make(map[factKey]int64), handouts: make(map[factKey][]acquire.Entry)}
+	g := &forgetting{f: f, group: group, eras: make(map[factKey]int64), open: make(map[factKey][]factrecord.Record), handouts: make(map[factKey][]acquire.Entry)}
 	if !f.gw.cfg.IndividualCommits {
 		return g
 	}
@@ -49,6 +52,9 @@ func (f *facts) forgetting(ctx context.Context, group string, wanted func(factKe
 		}
 		s.mu.Lock()
 		g.eras[k] = s.ledger.Era()
+		if gone := s.open.Deletions(); len(gone) > 0 {
+			g.open[k] = gone
+		}
 		s.mu.Unlock()
 	}
 	for _, p := range f.gw.coop.of(group) {
@@ -82,6 +88,13 @@ func (g *forgetting) forget(ctx context.Context, last bool) {
 	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
 	defer cancel()
 	n := 0
+	for _, gone := range g.open {
+		if err := g.f.log.Append(ctx, g.group, gone); err != nil {
+			g.kept(err)
+			return
+		}
+		n += len(gone)
+	}
 	for k, gone := range g.handouts {
 		if err := g.f.log.AppendHandouts(ctx, g.group, handouts(k, gone, [16]byte{})); err != nil {
 			g.kept(err)

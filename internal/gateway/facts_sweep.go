@@ -79,7 +79,7 @@ func (s *sweep) group(ctx context.Context, group string, keys []factKey) {
 		return
 	}
 	noted.spare(func(k factKey) bool {
-		stays := there.Lookup(k.topic, k.partition)
+		stays := there.Lookup(k.topic, k.partition) || len(noted.open[k]) > 0 // its first transaction, perhaps
 		if stays {
 			delete(s.empty, k)
 		}

@@ -3,8 +3,11 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
+	"time"
 
+	"github.com/tandem-kafka/tandem/internal/icommit"
 	"github.com/tandem-kafka/tandem/internal/progress"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
@@ -32,6 +35,8 @@ type commitCall struct {
 	named      map[rowKey]bool // rows of any ordinary topics, beside ranges
 	rows       []commitRow
 	ranges     []rangeRow
+	in         *icommit.Txn // that ranges are committed in
+	impatient  bool         // it has waited long enough for other transactions
 	// send sends the request with additions and returns the error codes of the
 	// rows named and of the additions, in order. Its request holds the client's
 	// rows of views but for those left out (code != 0).
@@ -131,6 +136,15 @@ func (c *conn) resolveRow(call *commitCall, r *commitRow) bool {
 func (c *conn) commitViews(ctx context.Context, call *commitCall) error {
 	plans := call.byPart()
 	again, err := c.commitPlans(ctx, call, plans, false)
+	for try := 0; errors.Is(err, errUnsettled) && try < unsettledTries; try++ {
+		select {
+		case <-time.After(unsettledPause):
+		case <-ctx.Done():
+			return errDone
+		}
+		call.impatient = try == unsettledTries-1
+		again, err = c.commitPlans(ctx, call, plans, false)
+	}
 	if err != nil {
 		unknown(plans)
 		return err
@@ -191,6 +205,9 @@ func (c *conn) commitPlans(ctx context.Context, call *commitCall, plans []*partP
 		if (goesBack(plans) || opens(plans)) && !call.txn {
 			return true, nil
 		}
+		if err := c.settled(call, plans); err != nil {
+			return false, err
+		}
 	}
 	if alone || goesBack(plans) {
 		if err := c.replan(ctx, call, plans); err != nil {
@@ -202,6 +219,11 @@ func (c *conn) commitPlans(ctx context.Context, call *commitCall, plans []*partP
 
 // sendCommit sends the request, and finds out what it did.
 func (c *conn) sendCommit(ctx context.Context, call *commitCall, plans []*partPlan) error {
+	if call.in != nil {
+		if err := c.appendFacts(ctx, call, plans); err != nil {
+			return err
+		}
+	}
 	var added []addition
 	for _, p := range plans {
 		if p.picture == nil {
@@ -223,7 +245,13 @@ func (c *conn) sendCommit(ctx context.Context, call *commitCall, plans []*partPl
 			p.refused = cmp.Or(p.refused, code)
 		}
 	}
-	c.storeFacts(ctx, call, plans)
+	if call.in != nil {
+		if err := c.settleFacts(ctx, call, plans); err != nil {
+			return err
+		}
+	} else {
+		c.storeFacts(ctx, call, plans)
+	}
 	planned := make(map[int]bool, len(call.rows))
 	for _, p := range plans {
 		if p.picture == nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	factrecord "github.com/tandem-kafka/tandem/internal/icommit/record"
 	"github.com/tandem-kafka/tandem/internal/progress"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
@@ -22,6 +23,8 @@ type partPlan struct {
 	picture *progress.Picture
 	reads   int          // of the part, when it was planned
 	env     progress.Env // that it was planned with
+
+	appended []factrecord.Record // in the call's transaction
 
 	// What became of it.
 	refused int16 // the cluster's code for an addition
@@ -98,7 +101,7 @@ func (c *conn) planCommit(ctx context.Context, call *commitCall, plans []*partPl
 
 // read reads parts afresh; rows of parts that cannot be read fail.
 func (c *conn) read(ctx context.Context, call *commitCall, plans []*partPlan, parts []*groupPart) error {
-	codes, err := c.refresh(ctx, call.group, parts)
+	codes, err := c.refresh(ctx, call.group, parts, call.in != nil)
 	if err != nil {
 		return err
 	}
@@ -145,34 +148,34 @@ func (c *conn) plan(ctx context.Context, call *commitCall, p *partPlan) error {
 	if err != nil {
 		return err
 	}
+	p.env = env
+	p.work(call)
+	if !c.admitted(call, p) {
+		c.withoutFacts(call, p, kerr.CoordinatorLoadInProgress.Code) // clients try again later
+	}
+	return nil
+}
+
+// work makes the plan, and writes its texts into the request.
+func (p *partPlan) work(call *commitCall) {
 	commits := make([]progress.Commit, 0, len(p.rows))
 	for _, i := range p.rows {
 		r := call.rows[i].commit
 		r.Uncounted = r.Uncounted || call.rows[i].code != 0 // then it is left out
 		commits = append(commits, r)
 	}
-	p.plan = p.picture.Plan(commits, env)
-	if !c.admitted(call, p) {
-		if len(p.rows) == 0 {
-			p.picture = nil
-			return nil
-		}
-		env.Facts = nil
-		p.plan = p.picture.Plan(commits, env)
-	}
-	p.env = env
+	p.plan = p.picture.Plan(commits, p.env)
 	for n, i := range p.rows {
 		*call.rows[i].metadata = p.plan.Rows[n].Metadata
 	}
 	p.added = p.added[:0]
 	if p.plain {
-		return nil // the client itself commits to the source: what it says holds
+		return // the client itself commits to the source: what it says holds
 	}
 	for _, w := range p.plan.Added {
 		p.added = append(p.added, p.addition(w))
 	}
 	p.added = append(p.added, p.addition(p.plan.Source))
-	return nil
 }
 
 func (p *partPlan) addition(w progress.Write) addition {
@@ -195,9 +198,7 @@ func (c *conn) env(ctx context.Context, call *commitCall, p *partPlan) (progress
 		committed = c.readsCommitted(call.group, p.picture, p.views)
 	}
 	env := progress.Env{Next: p.part.next(c.gw, p.views, committed), NowMs: time.Now().UnixMilli(), Generation: call.generation}
-	if added := p.facts(call); len(added) > 0 {
-		env.Facts = func(era int64) progress.Facts { return c.gw.facts.with(p.part.key, era, added) }
-	}
+	env.Facts = c.factsEnv(call, p)
 	src := p.part.key.source
 	offset, _ := p.picture.Source()
 	if offset < 0 { // once in the life of a group

@@ -123,6 +123,16 @@ func (c *conn) rows(ctx context.Context, a askRows, tps map[string][]int32) (row
 	return rows, code, nil
 }
 
+// rowsAndDecided is rows; where some wait for a transaction, decided has all of
+// them as they were last decided.
+func (c *conn) rowsAndDecided(ctx context.Context, a askRows, tps map[string][]int32) (rows, decided map[tp]stored, code int16, err error) {
+	if rows, code, err = c.rows(ctx, a, tps); err == nil && code == 0 && unstable(rows) {
+		a.stable = false
+		decided, code, err = c.rows(ctx, a, tps)
+	}
+	return rows, decided, code, err
+}
+
 // addRows adds the rows that a picture is made of.
 func addRows(tps map[string][]int32, k partKey, views []*View) {
 	add := func(topic string, partition int32) {
@@ -198,8 +208,9 @@ func unstable(rows map[tp]stored) bool {
 }
 
 // refresh reads the rows of parts afresh, in one request. codes has the error of
-// a part where its rows cannot be had.
-func (c *conn) refresh(ctx context.Context, group string, parts []*groupPart) (codes map[*groupPart]int16, err error) {
+// a part where its rows cannot be had. pending is whether it matters which rows
+// wait for transactions.
+func (c *conn) refresh(ctx context.Context, group string, parts []*groupPart, pending bool) (codes map[*groupPart]int16, err error) {
 	if len(parts) == 0 {
 		return nil, nil
 	}
@@ -223,12 +234,12 @@ func (c *conn) refresh(ctx context.Context, group string, parts []*groupPart) (c
 		}
 		return codes, nil
 	}
-	rows, code, err := c.rows(ctx, askRows{group: group, memberEpoch: -1}, tps)
+	rows, decided, code, err := c.rowsAndDecided(ctx, askRows{group: group, memberEpoch: -1, stable: pending}, tps)
 	if err != nil {
 		return nil, err
 	}
 	for i, p := range parts {
-		picture, failed := pictureOf(p.key, views[i], apart[i], rows, nil)
+		picture, failed := pictureOf(p.key, views[i], apart[i], rows, decided)
 		if code != 0 && code != kerr.GroupIDNotFound.Code { // a group that is not there has no rows
 			failed = code
 		}

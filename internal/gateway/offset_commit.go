@@ -32,27 +32,28 @@ func offsetCommitOwns(c *conn, req *kmsg.OffsetCommitRequest) (bool, error) {
 		refs = append(refs, topicRef{name: req.Topics[i].Topic, id: req.Topics[i].TopicID})
 	}
 	ranges, bad := tandemmsg.ReadCommits(req)
+	return c.commitOwns(req.Group, refs, func(topic int) int { return len(req.Topics[topic].Partitions) }, ranges, bad)
+}
+
+// commitOwns is whether a commit names a view, or says anything with additions, or
+// tries to. rows is how many rows it has of a topic, by its index in refs.
+func (c *conn) commitOwns(group string, refs []topicRef, rows func(topic int) int, ranges []tandemmsg.PartitionCommit, bad error) (owned bool, err error) {
 	inRanges := rangeIndex(ranges)
-	owned, err := c.commitOwns(req.Group, refs, func(topic int) bool {
-		for i := range req.Topics[topic].Partitions {
+	plain := func(topic int) bool {
+		for i := range rows(topic) {
 			if !inRanges[[2]int{topic, i}] {
 				return true
 			}
 		}
 		return false
-	})
+	}
+	owned, err = c.commitNames(group, refs, plain)
 	return owned || err == nil && (bad != nil || len(ranges) > 0), err
 }
 
-// hasCommits reports whether a commit says anything with additions, or tries to.
-func hasCommits[R *kmsg.OffsetCommitRequest | *kmsg.TxnOffsetCommitRequest](req R) bool {
-	ranges, err := tandemmsg.ReadCommits(req)
-	return err != nil || len(ranges) > 0
-}
-
-// commitOwns is whether a commit names a view. plain is whether it has a row of a
+// commitNames is whether a commit names a view. plain is whether it has a row of a
 // topic, by its index in refs, that is no individual commit.
-func (c *conn) commitOwns(group string, refs []topicRef, plain func(int) bool) (owned bool, err error) {
+func (c *conn) commitNames(group string, refs []topicRef, plain func(int) bool) (owned bool, err error) {
 	if err := c.gw.views.resolve(c.ctx, refs...); err != nil {
 		return false, err
 	}
@@ -94,12 +95,7 @@ func (c *conn) handleOffsetCommit(ctx context.Context, req *kmsg.OffsetCommitReq
 				continue
 			}
 			if w == nil {
-				if name := c.gw.views.sourceName(topicRef{t.Topic, t.TopicID}); name != "" {
-					call.plain[tp{name, p.Partition}] = true
-				}
-				if len(ranges) > 0 {
-					call.named[rowKey{t.Topic, t.TopicID, p.Partition}] = true
-				}
+				call.ordinary(c, topicRef{t.Topic, t.TopicID}, p.Partition)
 				continue
 			}
 			epoch := p.LeaderEpoch
@@ -126,6 +122,14 @@ func (c *conn) handleOffsetCommit(ctx context.Context, req *kmsg.OffsetCommitReq
 	c.gw.generations.accepted(req, resp)
 	c.afterCommit(ctx, call)
 	return resp, nil
+}
+
+// ordinary takes up a row of an ordinary topic.
+func (call *commitCall) ordinary(c *conn, ref topicRef, partition int32) {
+	if name := c.gw.views.sourceName(ref); name != "" {
+		call.plain[tp{name, partition}] = true
+	}
+	call.named[rowKey{ref.name, ref.id, partition}] = true
 }
 
 func offsetCommitAnswer(req *kmsg.OffsetCommitRequest, code func(topic, index int) int16) *kmsg.OffsetCommitResponse {

@@ -250,11 +250,7 @@ func (c *conn) startsOf(ctx context.Context, req *kmsg.OffsetFetchRequest, g *fe
 	if len(tps) > 0 {
 		var code int16
 		var err error
-		if rows, code, err = c.rows(ctx, ask, tps); err == nil && code == 0 && unstable(rows) {
-			ask.stable = false
-			decided, code, err = c.rows(ctx, ask, tps)
-		}
-		if err != nil {
+		if rows, decided, code, err = c.rowsAndDecided(ctx, ask, tps); err != nil {
 			return err
 		}
 		if code != 0 {

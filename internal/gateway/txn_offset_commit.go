@@ -2,16 +2,17 @@ package gateway
 
 import (
 	"context"
-	"errors"
+	"slices"
 
 	"github.com/tandem-kafka/tandem/internal/wire"
+	"github.com/tandem-kafka/tandem/tandemmsg"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // TxnOffsetCommit, all versions, for requests that name a view; others pass as
-// bytes. As OffsetCommit; the additions are of the same transaction. The rows
-// are read before every one: nobody tells the gateway when a transaction is
-// decided.
+// bytes. As OffsetCommit; the additions are of the same transaction, and so are
+// the facts of ranges (txn_facts.go). The rows are read before every one: nobody
+// tells the gateway when a transaction is decided.
 
 func init() {
 	register(wire.TxnOffsetCommit, &api{
@@ -21,31 +22,34 @@ func init() {
 			for i := range req.Topics {
 				refs = append(refs, topicRef{name: req.Topics[i].Topic, id: req.Topics[i].TopicID})
 			}
-			owned, err := c.commitOwns(req.Group, refs, func(int) bool { return true })
-			return owned || err == nil && hasCommits(req), err
+			ranges, bad := tandemmsg.ReadCommits(req)
+			return c.commitOwns(req.Group, refs, func(topic int) int { return len(req.Topics[topic].Partitions) }, ranges, bad)
 		}),
 		handle: typed((*conn).handleTxnOffsetCommit),
 	})
 }
 
 func (c *conn) handleTxnOffsetCommit(ctx context.Context, req *kmsg.TxnOffsetCommitRequest) (kmsg.Response, error) {
-	call := &commitCall{group: req.Group, generation: req.Generation, member: req.MemberID, instance: req.InstanceID, txn: true, plain: make(map[tp]bool)}
+	call := &commitCall{group: req.Group, generation: req.Generation, member: req.MemberID, instance: req.InstanceID, txn: true, plain: make(map[tp]bool), named: make(map[rowKey]bool)}
 	if req.Version < 3 {
 		call.generation = -1
 	}
-	if hasCommits(req) {
-		code := c.refuseRanges(req.Group, errRangesInTxn)
+	ranges, err := tandemmsg.ReadCommits(req)
+	if err != nil {
+		code := c.refuseRanges(req.Group, err)
 		return txnOffsetCommitAnswer(req, func(int, int) int16 { return code }), nil
 	}
+	inRanges := rangeIndex(ranges)
 	for ti := range req.Topics {
 		t := &req.Topics[ti]
 		w := c.gw.views.Topic(t.Topic, t.TopicID)
 		for pi := range t.Partitions {
 			p := &t.Partitions[pi]
+			if inRanges[[2]int{ti, pi}] {
+				continue
+			}
 			if w == nil {
-				if name := c.gw.views.sourceName(topicRef{t.Topic, t.TopicID}); name != "" {
-					call.plain[tp{name, p.Partition}] = true
-				}
+				call.ordinary(c, topicRef{t.Topic, t.TopicID}, p.Partition)
 				continue
 			}
 			epoch := p.LeaderEpoch
@@ -54,6 +58,16 @@ func (c *conn) handleTxnOffsetCommit(ctx context.Context, req *kmsg.TxnOffsetCom
 			}
 			call.add(c, commitRow{topic: ti, index: pi, view: w, vp: p.Partition, metadata: &p.Metadata}, p.Offset, epoch)
 		}
+	}
+	for _, r := range ranges {
+		t := &req.Topics[r.Topic]
+		if err := c.addRanges(ctx, call, r, c.gw.views.Topic(t.Topic, t.TopicID), topicRef{t.Topic, t.TopicID}, t.Partitions[r.Partition].Partition); err != nil {
+			return nil, err
+		}
+	}
+	if slices.ContainsFunc(call.ranges, func(r rangeRow) bool { return r.code == 0 }) {
+		call.in = c.txnOf(req)
+		c.enlist(ctx, call)
 	}
 	call.send = func(ctx context.Context, added []addition) (func(int, int) int16, []int16, error) {
 		return c.sendTxnOffsetCommit(ctx, call, req, call.left(), added)
@@ -68,8 +82,6 @@ func (c *conn) handleTxnOffsetCommit(ctx context.Context, req *kmsg.TxnOffsetCom
 	}
 	return resp, nil
 }
-
-var errRangesInTxn = errors.New("offset ranges and key ranges cannot be committed in a transaction")
 
 func txnOffsetCommitAnswer(req *kmsg.TxnOffsetCommitRequest, code func(topic, index int) int16) *kmsg.TxnOffsetCommitResponse {
 	resp := kmsg.NewPtrTxnOffsetCommitResponse()

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tandem-kafka/tandem/internal/icommit/record"
-	"github.com/tandem-kafka/tandem/internal/split"
 )
 
 // TopicName is the topic of the log.
@@ -33,11 +32,17 @@ type Upstream interface {
 	Create(ctx context.Context) (Topic, error)
 	// Append writes entries in their order and returns when all in-sync replicas have all of them. After an error some may be written.
 	Append(ctx context.Context, t Topic, partition int32, entries []Entry) error
-	// Fetch reads from offset on, read committed, about a mebibyte; at the end it waits for more, up to maxWait.
+	// Enlist makes a partition one of those that a transaction writes to; it returns when the producer's transaction before is decided in all its
+	// partitions. Where Kafka does that by itself (Txn.Implicit) it is not called.
+	Enlist(ctx context.Context, t Topic, partition int32, txn *Txn) error
+	// AppendIn is Append within a client's transaction, and returns the offset behind what it wrote. Kafka may have taken it for what
+	// another gateway wrote for the same producer: who calls it looks at what is in the log.
+	AppendIn(ctx context.Context, t Topic, partition int32, txn *Txn, entries []Entry) (end int64, err error)
+	// Fetch reads from offset on up to the high watermark, about a mebibyte; at the end it waits for more, up to maxWait.
 	Fetch(ctx context.Context, t Topic, partition int32, offset int64, maxWait time.Duration) (Fetched, error)
 	// Start is the partition's first offset.
 	Start(ctx context.Context, t Topic, partition int32) (int64, error)
-	// End is the partition's last stable offset, of its leader and of this moment.
+	// End is the partition's high watermark, of its leader and of this moment.
 	End(ctx context.Context, t Topic, partition int32) (int64, error)
 	// EpochEnd is the offset at which the leader epoch ends, and the epoch that the leader knows it by, as OffsetForLeaderEpoch
 	// answers; -1 when it does not know.
@@ -49,10 +54,9 @@ type Entry struct{ Key, Value []byte }
 
 // Fetched is a partition's part of a Fetch answer.
 type Fetched struct {
-	Raw     []byte // record batches; the last may be cut off
-	Aborted []split.Aborted
-	Stable  int64  // the last stable offset
-	Free    func() // where it is not nil, takes Raw back when nothing refers to it any more
+	Raw  []byte // record batches; the last may be cut off
+	End  int64  // the high watermark
+	Free func() // where it is not nil, takes Raw back when nothing refers to it any more
 }
 
 // Handler holds the facts. For one partition its methods are called one at a time, for several at once. They must not call the Log.
@@ -68,6 +72,22 @@ type HandoutHandler interface {
 	Handler
 	// ApplyHandouts gets records of one partition of the topic in the order of the log, never none, each with its Position. The slice is used again after it returns.
 	ApplyHandouts(partition int32, records []record.Handout)
+}
+
+// TransactionHandler is a Handler that also holds facts of transactions that are not decided; without it they are passed over. What Reset says
+// holds for this, too. All are called in the order of the log, those of Handler included.
+type TransactionHandler interface {
+	Handler
+	// ApplyOpen gets records that a transaction of the producer has written; they count when Decide says so. The slice is used again after it returns.
+	ApplyOpen(partition int32, producer Producer, records []record.Record)
+	// Decide says that the transaction of a producer has ended, which may have written nothing here.
+	Decide(partition int32, id int64, commit bool)
+}
+
+// Producer is who writes in transactions. Kafka has one open transaction for each id.
+type Producer struct {
+	ID    int64
+	Epoch int16
 }
 
 // Config adjusts a Log. Zero fields get their defaults.

@@ -87,6 +87,10 @@ func (u *fake) Create(ctx context.Context) (Topic, error) {
 
 func (u *fake) Append(context.Context, Topic, int32, []Entry) error { return nil }
 
+func (u *fake) Enlist(context.Context, Topic, int32, *Txn) error { return nil }
+
+func (u *fake) AppendIn(context.Context, Topic, int32, *Txn, []Entry) (int64, error) { return 0, nil }
+
 func (u *fake) Fetch(ctx context.Context, t Topic, _ int32, offset int64, maxWait time.Duration) (Fetched, error) {
 	u.mu.Lock()
 	u.calls++
@@ -108,7 +112,7 @@ func (u *fake) Fetch(ctx context.Context, t Topic, _ int32, offset int64, maxWai
 			u.mu.Unlock()
 			return Fetched{}, kerr.OffsetOutOfRange
 		}
-		got := Fetched{Stable: u.stable}
+		got := Fetched{End: u.stable}
 		for _, b := range u.batches {
 			if b.last >= offset {
 				got.Raw = append(got.Raw, b.raw...)

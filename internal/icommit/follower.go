@@ -115,11 +115,11 @@ func (f *follower) step(ctx context.Context) error {
 			return err
 		}
 	}
-	if next == position && next < got.Stable {
+	if next == position && next < got.End {
 		if !f.hollow.over(position, l.cfg.gap) {
 			return l.pause(ctx, min(l.cfg.gap/8, 100*time.Millisecond))
 		}
-		next = got.Stable
+		next = got.End
 	}
 	f.advance(next)
 	return nil

@@ -299,6 +299,7 @@ func TestRoundsAreFresh(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
+	f.Add(append(inTransaction(rawBatch(0, 1, []int64{1}), 5, false), markerBatch(1, 5, true)...), int64(0), int64(2))
 	f.Add(rawBatch(0, 1, []int64{1, 2, 3}), int64(0), int64(3))
 	f.Add(append(rawBatch(5, 1, []int64{1, 2}), rawBatch(7, 2, []int64{3})...), int64(6), int64(8))
 	f.Add([]byte{}, int64(0), int64(1))
@@ -306,16 +307,16 @@ func FuzzRead(f *testing.F) {
 		if position < 0 || position > stable || stable == math.MaxInt64 {
 			return
 		}
-		h := &facts{}
+		h := &told{}
 		l := New(newFake(), h, Config{})
 		defer l.Close()
 		fl := &follower{l: l, topic: Topic{Partitions: 1}}
-		next, err := (<-l.readers).read(fl, Fetched{Raw: raw, Stable: stable}, position)
+		next, err := (<-l.readers).read(fl, Fetched{Raw: raw, End: stable}, position)
 		if err == nil && next <= position {
 			t.Fatalf("%d after %d", next, position)
 		}
-		if err != nil && (next != position || h.done != nil) {
-			t.Fatalf("%d, %v after %v", next, h.done, err)
+		if err != nil && (next != position || h.all != nil) {
+			t.Fatalf("%d, %v after %v", next, h.all, err)
 		}
 		epochs(raw)
 	})

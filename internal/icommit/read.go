@@ -18,7 +18,8 @@ type reader struct {
 	handouts []record.Handout
 	group    string // of the last record, and
 	home     int32  // the partition that its records belong in
-	of       int32  // so many
+	count    int32  // of so many
+	of       origin // of what is in batch
 }
 
 const (
@@ -34,34 +35,62 @@ func newReader() *reader {
 	return r
 }
 
-// whole is a slicing into one slice: it leaves batches as they are, but uncompressed and without aborted records and markers.
+// whole is a slicing into one slice: it leaves batches as they are, but uncompressed.
 var whole = split.Slicing{Base: 1, K: 1}
 
 // read hands over the records of got, which was fetched from offset position on, and returns the offset to go on at.
 func (r *reader) read(f *follower, got Fetched, position int64) (next int64, err error) {
-	raw, aborted, next := got.Raw, got.Aborted, position
-	for len(raw) > 0 {
-		r.buffer.free()
-		block, err := r.splitter.Split(raw, next, whole, true, aborted)
-		if err != nil {
+	next = position
+	for raw := got.Raw; len(raw) > 0; {
+		n, of := stretch(raw)
+		if of != r.of {
+			r.flush(f)
+			r.of = of
+		}
+		used, end, err := r.part(f, raw[:n], next, position)
+		if next = max(next, end); err != nil {
 			if next > position {
 				break // it comes first in the next answer
 			}
 			return f.skip(got, position, err)
 		}
-		if block.Used == 0 {
+		if raw = raw[used:]; used < n {
 			break
 		}
-		for _, piece := range block.Slices[0] {
-			r.piece(f, piece.Data, position)
-		}
-		raw, next, aborted = raw[block.Used:], max(next, block.End), block.Aborted
 	}
 	r.flush(f)
 	if next == position {
 		return next, fmt.Errorf("the broker gives %d bytes, and no whole batch from offset %d on", len(got.Raw), position)
 	}
 	return next, nil
+}
+
+// part reads batches of one origin, and returns how many of their bytes it took, and the offset behind them. Records below from were handed
+// over before.
+func (r *reader) part(f *follower, raw []byte, position, from int64) (used int, end int64, err error) {
+	end = position
+	if r.of.control {
+		commit, decides, next, err := marker(raw)
+		if err != nil {
+			return 0, end, err
+		}
+		if h, ok := f.l.handler.(TransactionHandler); ok && decides && next > from {
+			h.Decide(f.partition, r.of.producer.ID, commit)
+		}
+		return len(raw), next, nil
+	}
+	for used < len(raw) {
+		r.buffer.free()
+		block, err := r.splitter.Split(raw[used:], end, whole, false, nil)
+		if err != nil || block.Used == 0 {
+			return used, end, err
+		}
+		for _, piece := range block.Slices[0] {
+			r.piece(f, piece.Data, from)
+		}
+		used, end = used+block.Used, max(end, block.End)
+	}
+	return used, end, nil
 }
 
 // piece reads the records of an uncompressed batch that the splitter has checked; those below from were handed over before.
@@ -108,6 +137,10 @@ func (r *reader) handout(f *follower, offset int64, key, value []byte) {
 	if _, ok := f.l.handler.(HandoutHandler); !ok {
 		return
 	}
+	if r.of.open { // nobody could judge it in the order of the log
+		f.skipped(offset, record.ErrForeign)
+		return
+	}
 	h, err := r.records.DecodeHandout(key, value)
 	if err != nil {
 		f.skipped(offset, err)
@@ -128,9 +161,9 @@ func (r *reader) handout(f *follower, offset int64, key, value []byte) {
 
 // isHome reports whether a group's records belong in the partition that is followed.
 func (r *reader) isHome(f *follower, group string) bool {
-	if r.group != group || r.of != f.topic.Partitions {
-		r.group, r.of = group, f.topic.Partitions
-		r.home = record.PartitionOf(group, r.of)
+	if r.group != group || r.count != f.topic.Partitions {
+		r.group, r.count = group, f.topic.Partitions
+		r.home = record.PartitionOf(group, r.count)
 	}
 	return r.home == f.partition
 }
@@ -138,7 +171,11 @@ func (r *reader) isHome(f *follower, group string) bool {
 func (r *reader) flush(f *follower) {
 	if len(r.batch) > 0 {
 		f.l.metrics.Applied.Add(int64(len(r.batch)))
-		f.l.handler.Apply(f.partition, r.batch)
+		if h, ok := f.l.handler.(TransactionHandler); !r.of.open {
+			f.l.handler.Apply(f.partition, r.batch)
+		} else if ok {
+			h.ApplyOpen(f.partition, r.of.producer, r.batch)
+		}
 		clear(r.batch)
 		r.batch = r.batch[:0]
 	}
@@ -207,23 +244,23 @@ func (f *follower) skip(got Fetched, position int64, why error) (next int64, err
 	f.l.metrics.Batches.Add(1)
 	f.l.warn.log(f.l.cfg.Logger, "batch", "a batch of the topic of individual commits is skipped; where there are many, delete the topic: its facts are then delivered again",
 		"topic", TopicName, "partition", f.partition, "offset", position, "reason", why)
-	return behind(got.Raw, position, got.Stable), nil
+	return behind(got.Raw, position, got.End), nil
 }
 
 // behind is the offset to go on at behind the damaged batch at the front of raw, which holds position. What the batch says of itself may be
-// damaged, too: the next batch says better where it ends. Never is it beyond what the leader calls stable.
-func behind(raw []byte, position, stable int64) int64 {
+// damaged, too: the next batch says better where it ends. Never is it beyond the end that the leader tells.
+func behind(raw []byte, position, end int64) int64 {
 	be := binary.BigEndian
 	if len(raw) >= 12 {
 		if size := int64(int32(be.Uint32(raw[8:]))) + 12; size >= 12 && size+8 <= int64(len(raw)) {
-			if next := int64(be.Uint64(raw[size:])); next > position && next <= stable {
+			if next := int64(be.Uint64(raw[size:])); next > position && next <= end {
 				return next
 			}
 		}
 	}
 	if len(raw) >= batchHead && raw[16] >= 2 {
 		if next := int64(be.Uint64(raw)) + int64(int32(be.Uint32(raw[23:]))) + 1; next > position {
-			return min(next, max(stable, position+1))
+			return min(next, max(end, position+1))
 		}
 	}
 	return position + 1

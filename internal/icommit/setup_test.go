@@ -28,13 +28,14 @@ var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 type holder struct {
 	mu      sync.Mutex
 	records map[int32][]record.Record // by partition of the log
+	open    map[int64][]record.Record // by producer id; all are of one partition
 	resets  int
 	busy    map[int32]bool
 	overlap bool // two calls for a partition at once
 }
 
 func newHolder() *holder {
-	return &holder{records: make(map[int32][]record.Record), busy: make(map[int32]bool)}
+	return &holder{records: make(map[int32][]record.Record), open: make(map[int64][]record.Record), busy: make(map[int32]bool)}
 }
 
 // enter and leave bracket a call for a partition.
@@ -53,11 +54,41 @@ func (h *holder) Apply(p int32, records []record.Record) {
 	h.busy[p] = false
 }
 
+func (h *holder) ApplyOpen(p int32, producer icommit.Producer, records []record.Record) {
+	h.enter(p)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.open[producer.ID] = append(h.open[producer.ID], records...)
+	h.busy[p] = false
+}
+
+func (h *holder) Decide(p int32, id int64, commit bool) {
+	h.enter(p)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if commit {
+		h.records[p] = append(h.records[p], h.open[id]...)
+	}
+	delete(h.open, id)
+	h.busy[p] = false
+}
+
+// undecided is how many records wait for a marker.
+func (h *holder) undecided() (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, rs := range h.open {
+		n += len(rs)
+	}
+	return n
+}
+
 func (h *holder) Reset(p int32) {
 	h.enter(p)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.records, p)
+	clear(h.open)
 	h.resets++
 	h.busy[p] = false
 }

@@ -126,15 +126,8 @@ func (f *Facts) client() (*kgo.Client, error) {
 
 // Fetch implements icommit.Upstream.
 func (f *Facts) Fetch(ctx context.Context, t icommit.Topic, partition int32, offset int64, maxWait time.Duration) (icommit.Fetched, error) {
-	got, err := f.reader.Fetch(ctx, factsOf(t, partition), offset, true, maxWait, 1, factsBytes)
-	if err != nil {
-		return icommit.Fetched{}, err
-	}
-	out := icommit.Fetched{Raw: got.Raw, Aborted: got.Aborted, Stable: got.LastStableOffset, Free: got.Free}
-	if out.Stable < 0 { // a broker that knows no transactions
-		out.Stable = got.HighWatermark
-	}
-	return out, nil
+	got, err := f.reader.Fetch(ctx, factsOf(t, partition), offset, false, maxWait, 1, factsBytes)
+	return icommit.Fetched{Raw: got.Raw, End: got.HighWatermark, Free: got.Free}, err
 }
 
 // Start implements icommit.Upstream.
@@ -145,7 +138,7 @@ func (f *Facts) Start(ctx context.Context, t icommit.Topic, partition int32) (in
 
 // End implements icommit.Upstream.
 func (f *Facts) End(ctx context.Context, t icommit.Topic, partition int32) (int64, error) {
-	offset, _, _, err := f.reader.ListOffset(ctx, factsOf(t, partition), -1, true)
+	offset, _, _, err := f.reader.ListOffset(ctx, factsOf(t, partition), -1, false)
 	return offset, err
 }
 

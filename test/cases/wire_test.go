@@ -34,12 +34,17 @@ var whole = keyrange.Set{keyrange.Full}
 // wire makes a client for a group, with the versions that name topics.
 func (e engine) wire(t testing.TB, group string, opts ...kgo.Opt) *wire {
 	t.Helper()
+	c := harness.Client(t, e.gateway.Bootstrap, append([]kgo.Opt{kgo.MaxVersions(wireVersions()), kgo.MetadataMinAge(100 * time.Millisecond), kgo.RetryTimeout(20 * time.Second)}, opts...)...)
+	return &wire{t: t, c: c, group: group, generation: -1}
+}
+
+// wireVersions are the highest that name topics.
+func wireVersions() *kversion.Versions {
 	v := kversion.Stable()
-	for key, version := range map[kmsg.Key]int16{kmsg.OffsetCommit: 9, kmsg.OffsetFetch: 9, kmsg.Fetch: 12} {
+	for key, version := range map[kmsg.Key]int16{kmsg.OffsetCommit: 9, kmsg.OffsetFetch: 9, kmsg.Fetch: 12, kmsg.TxnOffsetCommit: 5, kmsg.EndTxn: 5} {
 		v.SetMaxKeyVersion(int16(key), version)
 	}
-	c := harness.Client(t, e.gateway.Bootstrap, append([]kgo.Opt{kgo.MaxVersions(v), kgo.MetadataMinAge(100 * time.Millisecond), kgo.RetryTimeout(20 * time.Second)}, opts...)...)
-	return &wire{t: t, c: c, group: group, generation: -1}
+	return v
 }
 
 func rangesOf(keys keyrange.Set, offsets ...tandemmsg.OffsetRange) tandemmsg.Commit {
@@ -100,7 +105,18 @@ type progress struct {
 // committed asks for what is committed of key ranges.
 func (w *wire) committed(topic string, partition int32, keys keyrange.Set) progress {
 	w.t.Helper()
+	p, err := w.tryCommitted(topic, partition, keys, false)
+	if err != nil {
+		w.t.Fatalf("offset of %s on %s/%d: %v", w.group, topic, partition, err)
+	}
+	return p
+}
+
+// tryCommitted is committed, where the partition may have an error: with stable only what no open transaction can change is wanted.
+func (w *wire) tryCommitted(topic string, partition int32, keys keyrange.Set, stable bool) (progress, error) {
+	w.t.Helper()
 	req := kmsg.NewPtrOffsetFetchRequest()
+	req.RequireStable = stable
 	g := kmsg.NewOffsetFetchRequestGroup()
 	g.Group = w.group
 	rt := kmsg.NewOffsetFetchRequestGroupTopic()
@@ -119,13 +135,13 @@ func (w *wire) committed(topic string, partition int32, keys keyrange.Set) progr
 	}
 	p := &resp.Groups[0].Topics[0].Partitions[0]
 	if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-		w.t.Fatalf("offset of %s on %s/%d: %v", w.group, topic, partition, err)
+		return progress{}, err
 	}
 	above, err := tandemmsg.CommittedRangeOffsets(p)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return progress{p.Offset, above}
+	return progress{p.Offset, above}, nil
 }
 
 func (p progress) String() string {

@@ -131,11 +131,15 @@ func (u *Undecided) Len() (n int) {
 	return n
 }
 
-// Of is what the transaction that a producer has open at this epoch says is done, for a base, and the highest era of all that it has appended; -1: it has appended nothing.
+// Of is what the transaction that a producer has open at this epoch says is done, for a base, in the highest era of all that it has appended, and that era; -1: it has appended
+// nothing.
 func (u *Undecided) Of(p Producer, base int32) (facts []region.Fact, era int64) {
 	era = -1
 	u.of(p, func(r *record.Record) {
-		if era = max(era, r.Era); r.Base == base {
+		if r.Era > era {
+			era, facts = r.Era, nil
+		}
+		if r.Era == era && r.Base == base {
 			facts = append(facts, r.Fact)
 		}
 	})

@@ -1,0 +1,184 @@
+package cases
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tandem-kafka/tandem/internal/icommit/record"
+	"github.com/tandem-kafka/tandem/keyrange"
+	"github.com/tandem-kafka/tandem/test/harness"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+var (
+	lower = keyrange.Set{{First: 0, Last: 1<<31 - 1}}
+	upper = keyrange.Set{{First: 1 << 31, Last: 1<<32 - 1}}
+)
+
+// transacted runs a test of ranges in transactions on the embedded engine, and on Kafka with transactions of both kinds.
+func transacted(t *testing.T, run func(t *testing.T, e engine, old bool)) {
+	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
+		for _, old := range []bool{false, true} {
+			t.Run(map[bool]string{false: "v2", true: "v1"}[old], func(t *testing.T) {
+				t.Parallel()
+				run(t, e, old)
+			})
+		}
+	})
+}
+
+// wires are members of a group.
+func (e engine) wires(t testing.TB, group string, old bool, n int) []*wire {
+	t.Helper()
+	var opts []kgo.Opt
+	if old {
+		opts = append(opts, oldTransactions())
+	}
+	all := make([]*wire, n)
+	for i := range all {
+		all[i] = e.wire(t, group, opts...)
+	}
+	return all
+}
+
+// wantStable checks what a new owner of key ranges is told.
+func (w *wire) wantStable(topic string, keys keyrange.Set, want string) {
+	w.t.Helper()
+	p, err := w.tryCommitted(topic, 0, keys, true)
+	got := p.String()
+	if err != nil {
+		got = err.(*kerr.Error).Message
+	}
+	if got != want {
+		w.t.Errorf("of %v a new owner is told %q, want %q", keys, got, want)
+	}
+}
+
+// awaitStable is wantStable once the markers of a transaction have come everywhere.
+func (w *wire) awaitStable(topic string, want string) {
+	w.t.Helper()
+	harness.Eventually(w.t, 20*time.Second, func() error {
+		p, err := w.tryCommitted(topic, 0, whole, true)
+		if err == nil && p.String() != want {
+			err = fmt.Errorf("committed are %q, want %q", p, want)
+		}
+		return err
+	})
+}
+
+const unstable = "UNSTABLE_OFFSET_COMMIT"
+
+// What is done inside a transaction counts when that is committed, and not when it is aborted. Until then new owners of these key ranges wait; those
+// of others do not, nor do other groups whose facts are in the same partition of the log.
+func TestRangesInTransactions(t *testing.T) {
+	transacted(t, func(t *testing.T, e engine, old bool) {
+		topic, _ := e.source(t, 1, 2)
+		group := harness.Name(t, "group")
+		m := e.wires(t, group, old, 2)
+		joinAll(topic, m...)
+		m[1].mustCommit(topic, 0, rangesOf(upper, span(0, 1)))
+		p := initProducer(m[0], group, old, time.Minute)
+
+		p.commit(m[0], topic, 0, rangesOf(lower, span(0, 4), span(6, 7)))
+		m[1].wantProgress(topic, "0 [80000000-ffffffff] [0-1]")
+		m[1].wantStable(topic, lower, unstable)
+		m[1].wantStable(topic, upper, "0 [80000000-ffffffff] [0-1]")
+		other := e.wires(t, sameHome(group, 4), old, 1)[0]
+		other.mustCommit(topic, 0, rangesOf(whole, span(3, 4)))
+		other.wantStable(topic, whole, "0 [00000000-ffffffff] [3-4]")
+		p.commit(m[0], topic, 0, rangesOf(lower, span(10, 11)))
+		m[1].wantStable(topic, lower, unstable)
+		p.end(m[0], true)
+		m[1].awaitStable(topic, "2 [00000000-7fffffff] [2-4 6-7 10-11]")
+
+		p.commit(m[0], topic, 0, rangesOf(lower, span(5, 5), span(12, 12)))
+		p.end(m[0], false)
+		m[1].awaitStable(topic, "2 [00000000-7fffffff] [2-4 6-7 10-11]")
+
+		p.commit(m[0], topic, 0, rangesOf(lower, span(5, 5)))
+		p.end(m[0], true)
+		m[1].awaitStable(topic, "2 [00000000-7fffffff] [2-7 10-11]")
+		m[1].mustCommit(topic, 0, rangesOf(upper, span(2, 20)))
+		m[1].awaitStable(topic, "8 [00000000-7fffffff] [10-11] [80000000-ffffffff] [8-20]")
+	})
+}
+
+// sameHome is the name of a group whose facts are in the same partition of the log as those of another.
+func sameHome(group string, partitions int32) string {
+	for i := 0; ; i++ {
+		if other := fmt.Sprintf("%s-%d", group, i); record.PartitionOf(other, partitions) == record.PartitionOf(group, partitions) {
+			return other
+		}
+	}
+}
+
+// Who may not commit leaves nothing behind: a producer that was fenced, one whose transaction has timed out, a member of an old generation, even if it commits its
+// transaction all the same.
+func TestRangesOfThoseWhoMayNotCommit(t *testing.T) {
+	transacted(t, func(t *testing.T, e engine, old bool) {
+		topic, _ := e.source(t, 1, 2)
+		group := harness.Name(t, "group")
+		m := e.wires(t, group, old, 2)
+		joinAll(topic, m...)
+		m[1].mustCommit(topic, 0, rangesOf(whole, span(0, 0)))
+
+		fenced := initProducer(m[0], group, old, time.Minute)
+		fenced.commit(m[0], topic, 0, rangesOf(whole, span(2, 2)))
+		p := initProducer(m[0], group, old, time.Minute)
+		if err := fenced.tryCommit(m[0], topic, 0, rangesOf(whole, span(3, 3))); !errors.Is(err, kerr.InvalidProducerEpoch) && !errors.Is(err, kerr.ProducerFenced) {
+			t.Errorf("a fenced producer: %v", err)
+		}
+		m[1].awaitStable(topic, "1")
+
+		slow := initProducer(m[0], group+"-slow", old, time.Second)
+		slow.commit(m[0], topic, 0, rangesOf(whole, span(4, 4)))
+		m[1].awaitStable(topic, "1") // once it has timed out
+		if err := slow.tryCommit(m[0], topic, 0, rangesOf(whole, span(5, 5))); err == nil {
+			t.Error("a transaction goes on that has timed out")
+		}
+
+		p.commit(m[0], topic, 0, rangesOf(whole, span(6, 6)))
+		before := *m[0]
+		joinAll(topic, append(e.wires(t, group, old, 1), m...)...)
+		if err := p.tryCommit(&before, topic, 0, rangesOf(whole, span(8, 9))); !errors.Is(err, kerr.IllegalGeneration) {
+			t.Errorf("a member of an old generation: %v", err)
+		}
+		p.end(m[0], true)
+		m[1].awaitStable(topic, "1 [00000000-ffffffff] [6-6]")
+	})
+}
+
+// One transaction may go through several gateways, and outlive them; and it may hold what several groups have done.
+func TestRangesOfATransactionThroughSeveralGateways(t *testing.T) {
+	t.Parallel()
+	harness.Need(t)
+	first := onKafka(t, harness.GatewayConfig{})
+	second := onKafka(t, harness.GatewayConfig{})
+	for _, old := range []bool{false, true} {
+		topic, _ := first.source(t, 1, 2)
+		group := harness.Name(t, "group")
+		other := sameHome(group, 4)
+		a, b := first.wires(t, group, old, 1)[0], second.wires(t, group, old, 1)[0]
+		c := second.wires(t, other, old, 1)[0]
+		p := initProducer(a, group, old, time.Minute)
+		for round, commit := range []bool{true, false, true} {
+			at := int64(100 * round)
+			p.commit(a, topic, 0, rangesOf(whole, span(at+2, at+2)))
+			p.commit(b, topic, 0, rangesOf(whole, span(at+4, at+4)))
+			p.commit(c, topic, 0, rangesOf(whole, span(at+5, at+5)))
+			p.commit(a, topic, 0, rangesOf(whole, span(at+6, at+6)))
+			first.gateway.Kill()
+			first.gateway.Start(t)
+			p.commit(a, topic, 0, rangesOf(whole, span(at+8, at+8)))
+			p.commit(b, topic, 0, rangesOf(whole, span(at+10, at+10)))
+			p.end(b, commit)
+		}
+		want := "0 [00000000-ffffffff] [2-2 4-4 6-6 8-8 10-10 202-202 204-204 206-206 208-208 210-210]"
+		a.awaitStable(topic, want)
+		b.awaitStable(topic, want)
+		c.awaitStable(topic, "0 [00000000-ffffffff] [5-5 205-205]")
+	}
+}
