@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/tandem-kafka/tandem/internal/gateway"
+	"github.com/tandem-kafka/tandem/keyrange"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Ten members work on one partition, all of them, and each record is with one of them. Then the stable offset is the end.
@@ -48,6 +51,43 @@ func TestMembersShareAPartitionByRecord(t *testing.T) {
 	}
 	if len(by) < 2 {
 		t.Errorf("handled by %v", by)
+	}
+}
+
+// Every member has all partitions, those that a topic gets, too, until it leaves; or until it was not heard of for so long that others have what it had.
+func TestCallbacksOfMembersThatShareByRecord(t *testing.T) {
+	w := newWorld(t, nil)
+	w.Topic("t", 2)
+	var mu sync.Mutex
+	var told []string
+	tell := func(what string) func(context.Context, Ranges) {
+		return func(_ context.Context, r Ranges) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, fmt.Sprint(what, r))
+		}
+	}
+	opts := []Option{ShareByRecord(), SessionTimeout(time.Second), OnAssigned(tell("assigned ")), OnRevoked(tell("revoked ")), OnLost(tell("lost "))}
+	var down atomic.Bool
+	w.Fake.ControlKey(int16(kmsg.Heartbeat), func(kmsg.Request) (kmsg.Response, error, bool) { // by which the gateway asks, too
+		w.Fake.KeepControl()
+		return nil, errReset, down.Load()
+	})
+	c, d := w.run(w.judge("a", nil), opts...), w.run(w.judge("b", nil), ShareByRecord())
+	all := fmt.Sprint(Ranges{"t": {0: {keyrange.Full}, 1: {keyrange.Full}}})
+	w.until("both have all", func() bool { return fmt.Sprint(c.Assigned()) == all && fmt.Sprint(d.Assigned()) == all })
+	down.Store(true)
+	w.until("others have what it had", func() bool { return len(c.Assigned()) == 0 })
+	down.Store(false)
+	w.until("it has all again", func() bool { return len(c.Assigned()) > 0 })
+	c.close()
+	if got := fmt.Sprint(c.Assigned()); got != fmt.Sprint(Ranges{}) {
+		t.Errorf("it left, and has %s", got)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if want := fmt.Sprint([]string{"assigned " + all, "lost " + all, "assigned " + all, "revoked " + all}); fmt.Sprint(told) != want {
+		t.Errorf("told %s, want %s", told, want)
 	}
 }
 

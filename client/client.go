@@ -148,7 +148,7 @@ func (c *Client) current() *session {
 	return c.session
 }
 
-// Assigned returns the key ranges that the client has now.
+// Assigned returns the key ranges that the client has now; with ShareByRecord all partitions, whole, which every member has.
 func (c *Client) Assigned() Ranges {
 	if s := c.current(); s != nil {
 		return s.assigned()

@@ -35,6 +35,7 @@ type coop struct {
 	ranges map[executor.TP]*acquired
 	seq    int64
 	turns  turns
+	told   map[string]int32 // topics, and how many of their partitions OnAssigned was told of
 
 	guarding atomic.Bool
 
@@ -80,7 +81,7 @@ func (s *session) startCooperation() {
 }
 
 func newCoop(s *session) *coop {
-	return &coop{s: s, ended: make(chan struct{}, 1), done: make(chan struct{}), ranges: map[executor.TP]*acquired{}, coordinator: -1, ahead: leastAhead, cancel: func() {}}
+	return &coop{s: s, ended: make(chan struct{}, 1), done: make(chan struct{}), ranges: map[executor.TP]*acquired{}, told: map[string]int32{}, coordinator: -1, ahead: leastAhead, cancel: func() {}}
 }
 
 // of is the partition and range that a partition of the runner stands for; nil: none.
@@ -175,6 +176,7 @@ func (c *coop) fetch(ctx context.Context, records int32) error {
 	}
 	if time.Since(c.contact) > c.s.cfg.session { // this process was halted: others have what it has
 		c.drop()
+		c.untell(ctx, c.s.cfg.onLost)
 	}
 	if err := c.look(ctx); err != nil {
 		return err
@@ -186,6 +188,7 @@ func (c *coop) fetch(ctx context.Context, records int32) error {
 		return err
 	}
 	c.contact = began
+	c.tell(ctx)
 	given := int64(0)
 	for ti := range resp.Topics {
 		for pi := range resp.Topics[ti].Partitions {
@@ -403,6 +406,7 @@ func (c *coop) stop() {
 }
 
 func (c *coop) giveBack(ctx context.Context) {
+	defer c.untell(ctx, c.s.cfg.onRevoked)
 	m := c.s.member()
 	if m.ID == "" || m.Generation < 0 || c.coordinator < 0 {
 		return

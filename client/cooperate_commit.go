@@ -9,13 +9,11 @@ import (
 	"github.com/tandem-kafka/tandem/client/internal/offsets"
 )
 
-// entries are what commits of acquired ranges say of their partitions; at is which entry says what of each commit, -1: there is nothing to say.
-func (c *coop) entries(list []executor.Commit) (entries []commits.Entry, at []int) {
-	at = make([]int, len(list))
+// entries are what commits of acquired ranges say of their partitions: all that are of one partition make one entry. Those of is set for are left out.
+func (c *coop) entries(list []executor.Commit, of []int) (entries []commits.Entry) {
 	for i, commit := range list {
 		a := c.of(commit.TP)
-		at[i] = -1
-		if a == nil {
+		if a == nil || of[i] != nothing {
 			continue
 		}
 		done := commit.Ranges
@@ -31,12 +29,12 @@ func (c *coop) entries(list []executor.Commit) (entries []commits.Entry, at []in
 			entries = append(entries, commits.Entry{Partition: commits.Partition{Topic: a.tp.Topic, Partition: a.tp.Partition}, Watermark: -1})
 		}
 		entries[n].Ranges = append(entries[n].Ranges, done...)
-		at[i] = n
+		of[i] = n
 	}
 	for i := range entries {
 		entries[i].Ranges = joined(entries[i].Ranges)
 	}
-	return entries, at
+	return entries
 }
 
 // joined are ranges in order, with those that touch as one.

@@ -57,6 +57,7 @@
 // offsets (Order), while a key range stays with a member, and from one member to the next when it is handed over: a member that gives up key ranges ends what it has begun, commits, and only then
 // does another begin. So a rebalance or a restart with Close redelivers nothing, unless a handler takes longer than DrainTimeout. After a crash, what was running and what was done within the last CommitInterval is
 // done again. A member that others took for dead (it was frozen for longer than the session timeout) may work on a record at the same time as its successor; its commits are refused.
+// A member that cannot reach the coordinator begins nothing, ends what runs, and keeps what is done until it is in the group again, as who it was, or learns that it is out.
 //
 // # Handover
 //

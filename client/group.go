@@ -34,7 +34,7 @@ func (s *session) join(ctx context.Context, guard *commits.Guard, opts []kgo.Opt
 	}
 	s.balancer, err = balancer.New(balancer.Config{
 		Share: s.cfg.share && s.features.IndividualCommit && s.features.KeyRangeFetch, Cooperative: s.cfg.cooperative, Sharing: s.sharing,
-		Revoked: s.onRevoked, Assigned: s.onAssigned, Lost: s.onLost, Log: s.log,
+		Revoked: s.onRevoked, Assigned: s.onAssigned, Lost: s.onLost, Doubted: s.onDoubted, Kept: s.onKept, Log: s.log,
 	})
 	if err != nil {
 		return fmt.Errorf("client: %w", err)
@@ -103,7 +103,7 @@ func (s *session) watchGroup() {
 				s.fail(fmt.Errorf("client: group %s: %w", s.cfg.group, err))
 				return
 			}
-			s.log.Warn("the member fell out of its group, and joins again", "error", err)
+			s.log.Warn("the member has to join its group again", "error", err)
 		})
 	}
 }
@@ -169,16 +169,30 @@ func (s *session) otherBase(tp executor.TP, base int32) bool {
 func (s *session) onLost(ctx context.Context, _ *kgo.Client, ranges assignor.Ranges) {
 	s.joined()
 	s.losses.Add(1)
-	s.log.Warn("key ranges are lost: the coordinator took this member for dead", "ranges", ranges)
+	s.log.Warn("key ranges are lost: the coordinator does not know this member any more", "ranges", ranges)
 	s.eachPart(ranges, func(tp executor.TP, keys keyrange.Set) {
 		s.stopReset(tp, keys)
 		s.runner.Lost(tp, keys)
 		s.settle(tp)
 	})
+	s.runner.Resume()
 	s.unmark(ctx, ranges)
 	if s.cfg.onLost != nil {
 		s.cfg.onLost(ctx, public(ranges))
 	}
+}
+
+// onDoubted lets end what runs, and keeps what is done. Nothing begins: if the group has dropped this member, others may have begun with its keys.
+func (s *session) onDoubted(_ context.Context, _ *kgo.Client, ranges assignor.Ranges) {
+	s.joined()
+	s.runner.Suspend()
+	s.log.Warn("nothing begins until the member is in its group again: the coordinator cannot be reached, or answers with errors", "ranges", ranges)
+}
+
+// onKept goes on with what the member has kept, as if nothing had been: what is done is committed in the new generation.
+func (s *session) onKept(_ context.Context, _ *kgo.Client, ranges assignor.Ranges) {
+	s.runner.Resume()
+	s.log.Info("the member is in its group again, and has kept key ranges", "ranges", ranges)
 }
 
 // public are key ranges as users see them.

@@ -143,7 +143,8 @@ func MaxBuffered(records int, bytes int64) Option {
 // cancelled, and their records are done again by whoever gets them. Others wait for it, so it has to be well below the group's rebalance timeout (1 min). Default 10 s.
 func DrainTimeout(d time.Duration) Option { return func(c *config) { c.drain = d } }
 
-// OnAssigned is called with the key ranges that the client gets, when it has begun with them. It must return soon, as OnRevoked and OnLost.
+// OnAssigned is called with the key ranges that the client gets, when it has begun with them. It must return soon, as OnRevoked and OnLost. With ShareByRecord all three
+// are called with whole partitions, of which every member has all: it is given records of them from now on, and none any more.
 func OnAssigned(f func(ctx context.Context, ranges Ranges)) Option {
 	return func(c *config) { c.onAssigned = f }
 }
@@ -154,7 +155,8 @@ func OnRevoked(f func(ctx context.Context, ranges Ranges)) Option {
 	return func(c *config) { c.onRevoked = f }
 }
 
-// OnLost is called with the key ranges that others may have already, since the client was taken for dead.
+// OnLost is called with the key ranges that others may have already: the client has learned that it is not in the group any more. What it has lost it may get again, with
+// OnAssigned. As long as it only cannot reach the coordinator it keeps what it has, and begins nothing.
 func OnLost(f func(ctx context.Context, ranges Ranges)) Option {
 	return func(c *config) { c.onLost = f }
 }

@@ -249,6 +249,9 @@ func (s *session) end(ctx context.Context) {
 		}
 		s.coop.giveBack(ctx)
 	}
+	if s.balancer != nil && s.runner != nil {
+		s.balancer.GiveUp(ctx)
+	}
 	if s.group != nil && !s.cfg.standalone() {
 		if err := s.group.LeaveGroupContext(ctx); err != nil && ctx.Err() == nil {
 			s.log.Warn("leaving the group failed", "error", err)

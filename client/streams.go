@@ -177,6 +177,12 @@ func (s *session) reread(ctx context.Context, r executor.Reread) ([]*kgo.Record,
 // assigned is what the client has now.
 func (s *session) assigned() Ranges {
 	ranges := Ranges{}
+	switch {
+	case !s.ready():
+		return ranges
+	case s.coop != nil:
+		return s.coop.assigned()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for tp, p := range s.parts {

@@ -79,9 +79,9 @@ func (s *session) commitLimit() time.Duration {
 }
 
 // commitOnce commits entries, with what their records brought: entry at[i] is about list[i], -1: none is.
-func (s *session) commitOnce(ctx context.Context, list []executor.Commit, entries []commits.Entry, at []int) []error {
+func (s *session) commitOnce(ctx context.Context, as *author, list []executor.Commit, entries []commits.Entry, at []int) []error {
 	if s.txn == nil {
-		return s.commits.CommitUntil(ctx, s.member(), entries)
+		return s.commits.CommitUntil(ctx, as.Member, entries)
 	}
 	brought := make([][]executor.Outputs, len(entries))
 	for i := range list {
@@ -89,11 +89,11 @@ func (s *session) commitOnce(ctx context.Context, list []executor.Commit, entrie
 			brought[n] = append(brought[n], list[i].Outputs...)
 		}
 	}
-	return s.txn.commit(ctx, entries, brought)
+	return s.txn.commit(ctx, as, entries, brought)
 }
 
 // commit commits entries in a transaction with what was brought for each. An entry that is refused on its own does not hold up the others.
-func (t *transactions) commit(ctx context.Context, entries []commits.Entry, brought [][]executor.Outputs) []error {
+func (t *transactions) commit(ctx context.Context, as *author, entries []commits.Entry, brought [][]executor.Outputs) []error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	errs := make([]error, len(entries))
@@ -107,7 +107,7 @@ func (t *transactions) commit(ctx context.Context, entries []commits.Entry, brou
 		for i, n := range open {
 			some[i], with[i] = entries[n], brought[n]
 		}
-		failed, err := t.try(ctx, some, with)
+		failed, err := t.try(ctx, as, some, with)
 		var rest []int
 		for i, n := range open {
 			switch {
@@ -140,16 +140,16 @@ func anyOf(errs []error) []error {
 }
 
 // try commits entries in one transaction. failed are the errors of entries that were refused, err is why none of them is committed.
-func (t *transactions) try(ctx context.Context, entries []commits.Entry, brought [][]executor.Outputs) (failed []error, err error) {
+func (t *transactions) try(ctx context.Context, as *author, entries []commits.Entry, brought [][]executor.Outputs) (failed []error, err error) {
 	if err := t.settle(ctx); err != nil {
 		return nil, err
 	}
 	records := toWrite(brought)
 	if len(records) == 0 {
-		return t.s.commits.CommitUntil(ctx, t.s.member(), entries), nil
+		return t.s.commits.CommitUntil(ctx, as.Member, entries), nil
 	}
 	outcome, err := t.producer.Do(ctx, records, func(ctx context.Context, txn commits.Transaction) error {
-		failed = t.offsets(ctx, txn, entries)
+		failed = t.offsets(ctx, txn, as, entries)
 		return errors.Join(failed...)
 	})
 	switch outcome {
@@ -182,13 +182,12 @@ func (t *transactions) refused(err error) {
 }
 
 // offsets commits entries in an open transaction.
-func (t *transactions) offsets(ctx context.Context, txn commits.Transaction, entries []commits.Entry) []error {
+func (t *transactions) offsets(ctx context.Context, txn commits.Transaction, as *author, entries []commits.Entry) []error {
 	ctx, cancel := context.WithTimeout(ctx, offsetsPatience)
 	defer cancel()
-	lost := t.s.losses.Load()
-	errs := t.s.commits.CommitIn(ctx, txn, t.s.member(), entries)
-	for between(errs) && pause(ctx, rejoinPause) && t.s.losses.Load() == lost {
-		errs = t.s.commits.CommitIn(ctx, txn, t.s.member(), entries)
+	errs := t.s.commits.CommitIn(ctx, txn, as.Member, entries)
+	for t.s.again(ctx, errs, as) {
+		errs = t.s.commits.CommitIn(ctx, txn, as.Member, entries)
 	}
 	return errs
 }

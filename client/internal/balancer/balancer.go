@@ -43,6 +43,10 @@ type Config struct {
 	// longer in the group: others may have it already, and commits are refused.
 	Revoked, Assigned, Lost Callback
 
+	// Doubted is called with what the member has when it does not know any more whether it is in the group: nothing of that is to begin. It ends with
+	// Lost or with Kept, which is called with what it still has once the group's next assignment is known, or with Revoked if it leaves.
+	Doubted, Kept Callback
+
 	// Others are assignors that the member also takes part with, in the order of preference behind this one, so that a running group
 	// can change over member by member: first every member gets both, then the others are taken away. Partitions are not shared under them.
 	// They cannot be combined with Cooperative: kgo would not make members give up key ranges before another assignor gives
@@ -56,12 +60,13 @@ type Config struct {
 type Balancer struct {
 	cfg Config
 
-	mu   sync.Mutex
-	now  state
-	had  state           // what an eager member gave up last: it would like to have it again
-	next *state          // what the last sync brought, until it is taken over
-	held assignor.Ranges // what it said that it holds when it last joined
-	lead leadership
+	mu    sync.Mutex
+	now   state
+	had   state           // what an eager member gave up last: it would like to have it again
+	next  *state          // what the last sync brought, until it is taken over
+	held  assignor.Ranges // what it said that it holds when it last joined
+	doubt *doubt          // nil: it is a member, or has nothing
+	lead  leadership
 }
 
 // state is what a member has, and the generation that gave it (-1: not known).
@@ -81,7 +86,7 @@ func New(cfg Config) (*Balancer, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	for _, callback := range []*Callback{&cfg.Revoked, &cfg.Assigned, &cfg.Lost} {
+	for _, callback := range []*Callback{&cfg.Revoked, &cfg.Assigned, &cfg.Lost, &cfg.Doubted, &cfg.Kept} {
 		if *callback == nil {
 			*callback = func(context.Context, *kgo.Client, assignor.Ranges) {}
 		}
@@ -90,7 +95,7 @@ func New(cfg Config) (*Balancer, error) {
 }
 
 // Opts returns the options that make a client use the Balancer. They set the client's balancers and its callbacks on assigned,
-// revoked and lost partitions, which must not be set again; with that kgo no longer commits by itself when partitions are revoked.
+// revoked and lost partitions, which must not be set again, and a hook; with that kgo no longer commits by itself when partitions are revoked.
 func (b *Balancer) Opts() []kgo.Opt {
 	balancers := []kgo.GroupBalancer{b}
 	for _, other := range b.cfg.Others {
@@ -101,6 +106,7 @@ func (b *Balancer) Opts() []kgo.Opt {
 		kgo.OnPartitionsRevoked(b.onRevoked),
 		kgo.OnPartitionsAssigned(b.onAssigned),
 		kgo.OnPartitionsLost(b.onLost),
+		kgo.WithHooks(b),
 	}
 }
 
@@ -133,6 +139,7 @@ func (b *Balancer) IsCooperative() bool { return b.cfg.Cooperative }
 
 // JoinGroupMetadata implements kgo.GroupBalancer. What kgo believes the member to have is not used: it knows no key ranges.
 func (b *Balancer) JoinGroupMetadata(topics []string, _ map[string][]int32, _ int32) []byte {
+	b.checkMember()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	from := b.now

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -180,35 +179,6 @@ func TestAGroupChangesOver(t *testing.T) {
 func TestOthersAreForEagerMembers(t *testing.T) {
 	if _, err := New(Config{Cooperative: true, Others: []kgo.GroupBalancer{kgo.RangeBalancer()}}); err == nil {
 		t.Error("other assignors beside a cooperative one are taken")
-	}
-}
-
-// A member that the coordinator does not know any more loses everything, and begins anew.
-func TestLost(t *testing.T) {
-	for _, cooperative := range []bool{false, true} {
-		t.Run(fmt.Sprintf("cooperative %v", cooperative), func(t *testing.T) {
-			c := newCluster(t, map[string]int32{"t": 1})
-			cfg := Config{Share: true, Cooperative: cooperative, Sharing: allowed("t")}
-			c.join("A", cfg)
-			c.join("B", cfg)
-			c.until(1, 2)
-			c.fake.ControlKey(int16(kmsg.Heartbeat), func(req kmsg.Request) (kmsg.Response, error, bool) {
-				if hb := req.(*kmsg.HeartbeatRequest); strings.HasPrefix(hb.MemberID, "B") {
-					resp := hb.ResponseKind().(*kmsg.HeartbeatResponse)
-					resp.ErrorCode = kerr.UnknownMemberID.Code
-					return resp, nil, true
-				}
-				c.fake.KeepControl()
-				return nil, nil, false
-			})
-			c.wait(func() error {
-				if c.lost.Load() == 0 {
-					return errors.New("B did not lose its share")
-				}
-				return nil
-			})
-			c.until(1, 2)
-		})
 	}
 }
 

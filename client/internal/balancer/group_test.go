@@ -111,6 +111,8 @@ type cluster struct {
 	clients map[string]*client
 	work    time.Duration // how long a client needs to give up something
 	lost    atomic.Int32  // calls of Lost
+	doubted atomic.Int32
+	kept    atomic.Int32
 }
 
 type client struct {
@@ -164,6 +166,8 @@ func (c *cluster) join(name string, cfg Config, opts ...kgo.Opt) *client {
 		c.owners.end(name, ranges)
 		c.lost.Add(1)
 	}
+	cfg.Doubted = func(context.Context, *kgo.Client, assignor.Ranges) { c.doubted.Add(1) }
+	cfg.Kept = func(context.Context, *kgo.Client, assignor.Ranges) { c.kept.Add(1) }
 	b, err := New(cfg)
 	if err != nil {
 		c.t.Fatal(err)
@@ -212,6 +216,11 @@ func (c *cluster) wait(condition func() error) {
 		}
 		time.Sleep(5 * time.Millisecond) // poll
 	}
+}
+
+// count counts the calls of a callback.
+func count(n *int) Callback {
+	return func(context.Context, *kgo.Client, assignor.Ranges) { *n++ }
 }
 
 func (c *cluster) names() []string { return slices.Sorted(maps.Keys(c.clients)) }

@@ -69,6 +69,9 @@ func (b *Balancer) onRevoked(ctx context.Context, client *kgo.Client, partitions
 	if synced {
 		keep = keep.Minus(keep.Minus(b.next.ranges))
 	}
+	if b.doubt != nil { // kgo has forgotten what the member has, and only calls when it leaves
+		keep, b.doubt = assignor.Ranges{}, nil
+	}
 	b.mu.Unlock()
 	b.giveUp(ctx, client, before.ranges.Minus(keep))
 	if !synced && len(keep) == 0 { // an eager member, before the next generation
@@ -92,11 +95,12 @@ func (b *Balancer) giveUp(ctx context.Context, client *kgo.Client, lost assignor
 // onAssigned is called in each generation once its assignment is known, also when it brings nothing new.
 func (b *Balancer) onAssigned(ctx context.Context, client *kgo.Client, _ map[string][]int32) {
 	b.mu.Lock()
-	next, held, told := b.next, b.held, b.now.notes
+	next, held, told, doubt := b.next, b.held, b.now.notes, b.doubt
 	if next == nil { // kgo does not do that
 		b.mu.Unlock()
 		return
 	}
+	b.doubt = nil
 	if next.generation < 0 {
 		_, next.generation = client.GroupMetadata()
 	}
@@ -106,26 +110,18 @@ func (b *Balancer) onAssigned(ctx context.Context, client *kgo.Client, _ map[str
 	b.giveUp(ctx, client, lost)
 
 	b.mu.Lock()
-	gained := next.ranges.Minus(b.now.ranges)
+	kept, gained := b.now.ranges, next.ranges.Minus(b.now.ranges)
 	b.now, b.had, b.next = *next, none(), nil
 	b.mu.Unlock()
 	b.log(next, told)
+	if doubt != nil {
+		b.cfg.Kept(ctx, client, kept)
+	}
 	if len(gained) > 0 {
 		b.cfg.Assigned(ctx, client, gained)
 	}
 	if len(held.Minus(next.ranges)) > 0 {
 		client.ForceRebalance() // the leader waits with what the member held until it joins again without it
-	}
-}
-
-// onLost is called when the member is not in the group any more.
-func (b *Balancer) onLost(ctx context.Context, client *kgo.Client, _ map[string][]int32) {
-	b.mu.Lock()
-	lost := b.now.ranges
-	b.now, b.had, b.next = none(), none(), nil
-	b.mu.Unlock()
-	if len(lost) > 0 {
-		b.cfg.Lost(ctx, client, lost)
 	}
 }
 

@@ -1,6 +1,8 @@
 package executor
 
 import (
+	"slices"
+
 	"github.com/tandem-kafka/tandem/client/internal/done"
 )
 
@@ -51,6 +53,12 @@ func (m *Machine[R]) cutAll(now int64) {
 			m.cut(h, now)
 		}
 	}
+}
+
+// Wanted reports whether a commit is still to be made: all that it is of may have been lost, or given up, since it was cut.
+func (m *Machine[R]) Wanted(id int64) bool {
+	s := m.commits[id]
+	return s != nil && slices.ContainsFunc(s.holds, func(h *holding[R]) bool { return h.stage != gone })
 }
 
 // CommitDone answers a commit. ok: it is durable. Otherwise, also if nobody knows, what it said comes again.

@@ -22,6 +22,7 @@ type Machine[R any] struct {
 	ids    int64
 	closed bool
 	halted bool // by Stop
+	waits  bool // by Suspend
 
 	fresh   ring[R] // ready, in order
 	old     heap[R] // ready, sent back by something

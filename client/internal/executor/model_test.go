@@ -94,8 +94,9 @@ func TestModel(t *testing.T) {
 			"revoke": func(t *rapid.T) {
 				w.revoke(tp(t), drawKeys(t), rapid.SampledFrom([]int64{0, Second}).Draw(t, "limit"))
 			},
-			"flush": func(*rapid.T) { w.flush() },
-			"lose":  func(t *rapid.T) { w.lose(tp(t), drawKeys(t)) },
+			"flush":   func(*rapid.T) { w.flush() },
+			"suspend": func(t *rapid.T) { w.suspend(rapid.IntRange(0, 3).Draw(t, "really") == 0) },
+			"lose":    func(t *rapid.T) { w.lose(tp(t), drawKeys(t)) },
 			"commit": func(t *rapid.T) {
 				if len(w.commits) > 0 {
 					ok := rapid.IntRange(0, 2).Draw(t, "ok") > 0
@@ -199,6 +200,7 @@ func (w *world) checkInside() {
 
 // finish owns everything again, lets nothing fail any more, and waits until all is done.
 func (w *world) finish() {
+	w.suspend(false)
 	for round := 0; ; round++ {
 		if round > 1000 {
 			w.t.Fatalf("not done: %v", w)

@@ -4,11 +4,14 @@ import "slices"
 
 // Ready is how many tasks a worker could get now.
 func (m *Machine[R]) Ready() int {
-	if m.halted {
+	if m.halted || m.waits {
 		return 0
 	}
 	return m.ready
 }
+
+// Suspend says that nothing is to begin until it is said otherwise. What runs may end, and what is done is committed.
+func (m *Machine[R]) Suspend(waits bool) { m.waits = waits }
 
 // Take hands up to n tasks to a worker, and returns them appended to dst. They are to be run in this order, and a run that
 // fails is to be the last: the rest is given back first. Several records of a key are handed out together only when n
@@ -16,7 +19,7 @@ func (m *Machine[R]) Ready() int {
 func (m *Machine[R]) Take(dst []*Task[R], n int, now int64) []*Task[R] {
 	m.now = now
 	m.promote(now)
-	if m.halted {
+	if m.halted || m.waits {
 		return dst
 	}
 	for n > 0 {

@@ -96,14 +96,16 @@ type world struct {
 	ids     int
 	workers []*worker
 	commits []Commit
-	refused map[int64]bool         // commits, by id
-	retries map[TP]map[int64]Retry // stored with commits
+	refused map[int64]bool             // commits, by id
+	lost    map[int64][]keyrange.Range // of commits, by id
+	retries map[TP]map[int64]Retry     // stored with commits
 	rereads []Reread
 	revokes map[int64]revoked // by id of Revoke
 	flushes map[int64][]*fate // by id of Flush: what was done when it was called
 	paused  map[TP]bool
 	flights []flight
 	stopped bool
+	waits   bool // suspended
 	steps   int
 	again   int // rereads
 	keep    int // of Machine: small, so that shedding is met
@@ -129,7 +131,8 @@ func (w *world) start() {
 		w.t.Fatal(err)
 	}
 	w.m, w.workers, w.owned, w.commits, w.rereads, w.revokes, w.paused, w.refused = m, nil, nil, nil, nil, map[int64]revoked{}, map[TP]bool{}, map[int64]bool{}
-	w.flights, w.flushes = nil, map[int64][]*fate{}
+	w.lost = map[int64][]keyrange.Range{}
+	w.flights, w.flushes, w.waits = nil, map[int64][]*fate{}, false
 	w.m.keep = w.keep
 	for range w.m.cfg.Handlers {
 		w.workers = append(w.workers, &worker{})
@@ -271,6 +274,7 @@ func (w *world) lose(tp TP, keys keyrange.Set) {
 	for _, c := range w.commits { // those under way are refused
 		if c.TP == tp && len(keyrange.AppendIntersect(nil, c.Keys, keys)) > 0 {
 			w.refused[c.ID] = true
+			w.lost[c.ID] = append(w.lost[c.ID], keys...)
 		}
 	}
 }
@@ -334,8 +338,8 @@ func (w *world) take(k *worker, n int) {
 		return
 	}
 	k.tasks, k.ran, k.begun = w.m.Take(k.tasks, n, w.now), 0, false
-	if len(k.tasks) > n {
-		w.t.Fatalf("took %d tasks of %d", len(k.tasks), n)
+	if len(k.tasks) > n || w.waits && len(k.tasks) > 0 {
+		w.t.Fatalf("took %d tasks of %d, suspended %v", len(k.tasks), n, w.waits)
 	}
 	for _, t := range k.tasks {
 		if t.Host != nil {
@@ -397,6 +401,24 @@ func (w *world) end(k *worker, res Result) {
 	}
 }
 
+// suspend suspends and resumes.
+func (w *world) suspend(waits bool) {
+	w.waits = waits
+	w.m.Suspend(waits)
+	if waits && w.m.Ready() > 0 {
+		w.t.Fatalf("%d tasks are ready while suspended", w.m.Ready())
+	}
+}
+
+// wanted is what Wanted has to say of a commit: whether anything of it is owned, or being revoked.
+func (w *world) wanted(c Commit) bool {
+	left := c.Keys
+	for _, lost := range w.lost[c.ID] {
+		left = keyrange.AppendSubtract(nil, left, keyrange.Set{lost})
+	}
+	return len(left) > 0
+}
+
 // commitDone answers the oldest commit. arrived: though it failed.
 func (w *world) commitDone(ok, arrived bool) {
 	c := w.commits[0]
@@ -429,6 +451,9 @@ func (w *world) commitDone(ok, arrived bool) {
 		b.written = b.written || ok
 	}
 	w.log("commit %d is answered: %v, arrived %v", c.ID, ok, arrived)
+	if got := w.m.Wanted(c.ID); got != w.wanted(c) {
+		w.t.Fatalf("commit %d of %v is wanted: %v", c.ID, c.Keys, got)
+	}
 	w.m.CommitDone(c.ID, ok, w.now)
 }
 

@@ -158,6 +158,28 @@ func (r *Runner[R]) Lost(tp executor.TP, keys keyrange.Set) {
 	r.leave(now)
 }
 
+// Suspend has nothing begin until Resume. What runs may end, and what is done is committed.
+func (r *Runner[R]) Suspend() {
+	r.mu.Lock()
+	now := r.now()
+	r.m.Suspend(true)
+	r.recallAll(now, now)
+	r.leave(now)
+}
+
+// Resume ends what Suspend began.
+func (r *Runner[R]) Resume() {
+	r.mu.Lock()
+	r.m.Suspend(false)
+	r.wakeOne()
+	r.leave(r.now())
+}
+
+// Wanted reports whether a commit is still to be made: all that it is of may have been lost since.
+func (r *Runner[R]) Wanted(c executor.Commit) bool {
+	return inspect(r, func(m *executor.Machine[R]) bool { return m.Wanted(c.ID) })
+}
+
 // Revoke gives key ranges of a partition back, nil: all: nothing of theirs starts any more, handlers may end within limit, then
 // their contexts are cancelled, and what is done is committed. It returns once that is over, or with ctx's error when ctx ends
 // before; the revocation then goes on. ErrClosed: the Runner has ended, and nobody knows what is committed.
