@@ -28,7 +28,7 @@ type Env struct {
 	// then, and they began with stable offsets only.
 	SourcePending bool
 	NowMs         int64 // ms since 1970
-	// Generation of the member whose commit it is; not above 0: it has none. With Facts the number of a new era depends on it, so that facts of an
+	// Generation of the member whose commit it is; not above 0: it has none. Where there are facts the number of a new era depends on it, so that facts of an
 	// era of which nobody knows yet, because they are on their way to the log, do not count in one of the same number after
 	// a reset: that takes a group without members, and those that join it are of another generation.
 	Generation int32
@@ -78,9 +78,9 @@ func (p *Picture) Plan(commits []Commit, env Env) Plan {
 	if p.outlived() || env.Facts != nil && !p.foreign() && p.setBack(era) && !p.untagged() { // Of what the rows say only the stable offset is taken along.
 		next.source.offset = before.stable(env.LogStart, env.Next)
 		plan.Opens, complete = true, true
-		era = env.after(max(era, p.highestEra()))
+		era = p.after(max(era, p.highestEra()), env)
 	} else if plan.Opens {
-		era = env.after(p.highestEra())
+		era = p.after(p.highestEra(), env)
 	}
 	if p.foreign() && env.SourcePending {
 		// The undecided transaction may have opened an era of the same number before the source row was
@@ -166,9 +166,9 @@ func (p *Picture) unsettled(opens bool, era int64, facts bool) bool {
 // generations is the most generations that the numbers of eras tell apart.
 const generations = 1000
 
-// after is the number of the era after another one.
-func (env Env) after(era int64) int64 {
-	if env.Facts == nil || env.Generation <= 0 {
+// after is the number of the era after another one. All commits that open it choose the same, whether they have facts or not, but for the first facts of a group.
+func (p *Picture) after(era int64, env Env) int64 {
+	if env.Facts == nil && p.fact < 0 || env.Generation <= 0 {
 		return era + 1
 	}
 	return (era/generations+1)*generations + int64(env.Generation%generations)

@@ -252,10 +252,15 @@ func TestErasOfFactsAreOfAGeneration(t *testing.T) {
 		{Env{Facts: facts, Generation: 8}, 3008},
 		{Env{Facts: facts, Generation: 1002}, 3002},
 		{Env{Facts: facts, Generation: -1}, 2004},
-		{Env{Generation: 7}, 2004},
+		{Env{Generation: 7}, 3007}, // beside them, without facts
 	} {
 		if got := p.Plan(nil, c.env).Era; got != c.want {
 			t.Errorf("generation %d: era %d, not %d", c.env.Generation, got, c.want)
 		}
+	}
+	none := NewPicture(nil)
+	none.SetSource(sourceText(5, "elsewhere"))
+	if got := none.Plan(nil, Env{Generation: 7}).Era; got != 1 {
+		t.Errorf("a group without facts: era %d, not 1", got)
 	}
 }

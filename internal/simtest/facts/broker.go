@@ -25,16 +25,31 @@ type broker struct {
 	generation int
 	live       map[int]bool // members of the generation
 	rows       map[key]progress.Row
+	written    map[key]int64 // the place of each row in __consumer_offsets
+	seq        int64
 }
 
-// picture is an OffsetFetch of all rows, for one base.
-func (w *world) picture(base int) *progress.Picture {
+// put stores a decided row.
+func (b *broker) put(k key, row progress.Row) {
+	b.seq++
+	b.rows[k], b.written[k] = row, b.seq
+}
+
+func (b *broker) remove(k key) {
+	delete(b.rows, k)
+	delete(b.written, k)
+}
+
+// picture is an OffsetFetch of all rows, for one base. With stable, those that are pending are marked.
+func (w *world) picture(base int, stable bool) *progress.Picture {
 	p := progress.NewPicture(w.byBase[base])
 	get := func(k key) progress.Row {
-		if row, ok := w.broker.rows[k]; ok {
-			return row
+		row, ok := w.broker.rows[k]
+		if !ok {
+			row = progress.NoRow
 		}
-		return progress.NoRow
+		row.Pending = stable && w.pending(k)
+		return row
 	}
 	p.SetSource(get(source))
 	for v, view := range w.views {

@@ -2,7 +2,6 @@ package facts
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/tandem-kafka/tandem/internal/icommit/ledger"
 	"github.com/tandem-kafka/tandem/internal/progress"
@@ -20,20 +19,15 @@ import (
 // former eras stay dead.
 func (w *world) check() {
 	w.changed = false
-	fresh, compacted := newLedger(), newLedger()
-	fresh.Replay(w.log.from(0))
-	compact := *w.log
-	compact.records = slices.Clone(w.log.records)
-	compact.compact(w.log.n)
-	compacted.Replay(compact.from(0))
+	fresh, compacted := w.reader(w.log), w.reader(w.log.compacted())
 	for base := range w.used() {
-		p, c := w.picture(base), w.picture(base)
+		p, c := w.picture(base, true), w.picture(base, true)
 		attach(p, fresh, base)
 		attach(c, compacted, base)
-		w.checkAnswer("a new gateway", base, p, fresh, w.truth(base))
-		w.checkAnswer("a new gateway", base, p, fresh, nil)
+		w.checkAnswer("a new gateway", base, p, fresh.ledger, w.truth(base))
+		w.checkAnswer("a new gateway", base, p, fresh.ledger, nil)
 		w.checkStarts("a new gateway", base, p)
-		if a, b := w.all(p, fresh, base), w.all(c, compacted, base); a != b && w.now >= w.damaged {
+		if a, b := w.all(p, fresh.ledger, base), w.all(c, compacted.ledger, base); a != b && w.now >= w.damaged {
 			w.fail("compaction: %s becomes %s", a, b)
 		}
 	}
@@ -58,7 +52,11 @@ func (w *world) used() int {
 func (w *world) all(p *progress.Picture, l *ledger.Ledger, base int) string {
 	offset, _ := p.Source()
 	stable := p.Stable(max(offset, 0), nil)
-	return fmt.Sprint(p.Era(), stable, l.Committed(p, baseOf(base), whole, stable, 1_000_000))
+	var waits [grains]bool
+	for g := range waits {
+		waits[g] = p.Unstable(grainsOf(g, g))
+	}
+	return fmt.Sprint(p.Era(), stable, l.Committed(p, baseOf(base), whole, stable, 1_000_000), waits)
 }
 
 // checkAnswer checks what is answered to those that commit individually.
@@ -72,6 +70,9 @@ func (w *world) checkAnswer(who string, base int, p *progress.Picture, l *ledger
 		if !done && r.acked[base] {
 			w.fail("redelivery: %s does not know that record %d is committed, stable %d", who, r.offset, stable)
 		}
+		if !done && r.once[base] && !p.Unstable(grainsOf(r.grain[base], r.grain[base])) {
+			w.fail("exactly-once: %s does not know that record %d was done in a transaction, stable %d", who, r.offset, stable)
+		}
 		if r.acked[base] {
 			w.stats.checked++
 		}
@@ -83,6 +84,9 @@ func (w *world) checkStarts(who string, base int, p *progress.Picture) {
 	for v, view := range w.byBase[base] {
 		for s := range view.K {
 			keys := keyrange.OfSlice(s, view.K)
+			if w.kind == exactly && p.Unstable(keys) {
+				continue
+			}
 			start := p.Start(v, s, false)
 			from := max(start.Offset, 0)
 			if start.Uncommitted {
@@ -115,6 +119,7 @@ func (w *world) finish() error {
 	w.quiet = true
 	w.drain()
 	w.orphans = nil
+	w.endAll()
 	base := 0
 	deal := func() []*share { return w.ranges(base) }
 	if v := w.viewOf(base); v >= 0 && w.chance(30) {
@@ -136,6 +141,7 @@ func (w *world) finish() error {
 					m.flush()
 				}
 			}
+			w.tidy()
 			w.now += lease + 1
 			if w.check(); w.failure != nil {
 				return w.failure

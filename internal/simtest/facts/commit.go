@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 
@@ -29,6 +30,10 @@ type request struct {
 	gone               bool     // nobody waits for it any more
 	token              int      // discards when it was accepted
 	log                *factLog // that the gateway knew when it worked out what to append
+	txn                *txn
+	landed, accepted   int64 // by the world's clock, in a transaction: when its facts were in the log, and the rows at the group coordinator
+	externals          int   // when it was planned
+	again              bool  // the client is told to try again
 	did                func(*request)
 	answer             func(ok, known bool)
 }
@@ -103,8 +108,8 @@ func (g *gateway) plan(r *request, first bool) (ok bool) {
 func (g *gateway) planFrom(r *request, next progress.NextRecord) {
 	p := g.pictures[r.base].Clone()
 	r.reads = g.reads[r.base]
-	attach(p, g.ledger, r.base)
-	env := progress.Env{Next: next, NowMs: g.w.now + 1000, Generation: int32(r.m.generation)}
+	attach(p, g, r.base)
+	env := progress.Env{Next: next, NowMs: g.w.now + 1000, Generation: int32(r.m.generation), SourcePending: p.Foreign() && g.w.pending(source)}
 	if len(r.facts) > 0 {
 		env.Facts = func(era int64) progress.Facts { return g.ledger.With(baseOf(r.base), topicID, era, r.facts) }
 	}
@@ -113,13 +118,18 @@ func (g *gateway) planFrom(r *request, next progress.NextRecord) {
 
 // send puts a request that was planned on its way.
 func (g *gateway) send(r *request) {
+	g.prepare(r)
+	r.m.queue = append(r.m.queue, r)
+}
+
+// prepare works out the rows of a request that was planned. From now on it is under way.
+func (g *gateway) prepare(r *request) {
 	m := r.m
 	r.member, r.generation, r.gw, r.life, r.sent, r.writes = m.id, m.generation, g, g.life, g.w.now, map[key]progress.Row{}
 	for _, x := range slices.Concat(r.plan.Rows, r.plan.Added, []progress.Write{r.plan.Source}) {
 		r.writes[key{g.w.global(r.base, x.View), x.Slice}] = progress.Row{Offset: x.Offset, LeaderEpoch: x.LeaderEpoch, Metadata: x.Metadata}
 	}
 	g.under = append(g.under, r)
-	m.queue = append(m.queue, r)
 	g.w.logf("g%d plans for m%d base %d facts %v: %s", g.id, m.id, r.base, r.facts, show(r.writes))
 }
 
@@ -128,6 +138,10 @@ func (g *gateway) replied(r *request, ok bool) {
 	if !ok {
 		g.ended(r, false)
 		r.answer(false, true)
+		return
+	}
+	if r.txn != nil {
+		g.repliedInTxn(r)
 		return
 	}
 	done := func(ok bool) {
@@ -192,12 +206,12 @@ func (g *gateway) append(records []factrecord.Record, delay int, done func(ok bo
 		delay += slow
 	}
 	land := func(n int) {
-		w.log.append(records[:n])
+		w.log.append(nil, records[:n])
 		if e, err := strconv.ParseInt(w.before, 10, 64); w.log.id > 0 && n > 0 && err == nil && records[0].Era > e {
-			w.discard("the number of an era was lost with the log, and a lower one was opened while its facts were on their way")
+			w.external("the number of an era was lost with the log, and a lower one was opened while its facts were on their way")
 		}
 		if log != w.log && n > 0 && records[0].Delete && w.log.drop(records[:n]) {
-			w.discard("what was deleted in the log before was put again in this one")
+			w.external("what was deleted in the log before was put again in this one")
 		}
 		w.changed = true
 		w.logf("the log has of g%d: %v", g.id, records[:n])
@@ -242,11 +256,15 @@ func (w *world) accept(r *request) bool {
 		w.stats.refused++
 		return false
 	}
-	for k, row := range r.writes {
+	if r.txn != nil {
+		return w.acceptInTxn(r)
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(r.writes), key.compare) {
+		row := r.writes[k]
 		if old, ok := w.broker.rows[k]; ok && k.view >= 0 && row.Offset < old.Offset {
 			w.lower(w.keys(k), w.bases[k.view], row.Offset)
 		}
-		w.broker.rows[k] = row
+		w.broker.put(k, row)
 	}
 	w.changed = true
 	w.stats.commits++
@@ -345,7 +363,7 @@ func (w *world) noteRows() {
 		w.discard("era " + w.before + " became " + now)
 		w.rows = [bases][grains]int64{}
 	} else if w.stepped() {
-		w.discard("there are rewinds")
+		w.external("there are rewinds")
 		w.rows = [bases][grains]int64{}
 	}
 	w.before = now

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/tandem-kafka/tandem/internal/icommit/ledger"
-	factrecord "github.com/tandem-kafka/tandem/internal/icommit/record"
 	"github.com/tandem-kafka/tandem/internal/progress"
 )
 
@@ -29,6 +28,7 @@ type gateway struct {
 	unsettled map[int]int64 // pictures that commits were accepted for since the source row was last looked at, and when
 	under     []*request    // commits that were planned and not yet answered
 	ledger    *ledger.Ledger
+	open      *ledger.Undecided
 	log       *factLog // that it reads
 	read      int      // up to this offset
 }
@@ -37,7 +37,7 @@ func (g *gateway) start() {
 	g.life++
 	g.pictures, g.readAt, g.signs, g.unsettled = map[int]*progress.Picture{}, map[int]int64{}, map[int]int64{}, map[int]int64{}
 	g.reads = map[int]int{}
-	g.under, g.ledger, g.log, g.read = nil, newLedger(), g.w.log, 0
+	g.under, g.ledger, g.open, g.log, g.read = nil, newLedger(), &ledger.Undecided{}, g.w.log, 0
 }
 
 // crash is the end of a gateway by force, and a new start. What it had sent may still arrive.
@@ -56,7 +56,7 @@ func (g *gateway) crash() {
 // follow reads the log on: all there is, or some.
 func (g *gateway) follow(all bool) {
 	if g.log != g.w.log {
-		g.log, g.read, g.ledger = g.w.log, 0, newLedger()
+		g.log, g.read, g.ledger, g.open = g.w.log, 0, newLedger(), &ledger.Undecided{}
 		g.w.logf("g%d sees another log", g.id)
 	}
 	n := g.log.n
@@ -64,11 +64,7 @@ func (g *gateway) follow(all bool) {
 		n = g.read + g.w.rng.IntN(n-g.read+1)
 	}
 	others := g.ledger.Others()
-	for _, e := range g.log.records {
-		if e.at >= g.read && e.at < n {
-			g.ledger.Replay([]factrecord.Record{e.rec})
-		}
-	}
+	g.log.replay(g.ledger, g.open, g.read, n)
 	g.read = n
 	if g.ledger.Others() != others {
 		for base := range bases {
@@ -81,7 +77,7 @@ func (g *gateway) follow(all bool) {
 func (g *gateway) refresh(base int) {
 	g.follow(true)
 	old := g.pictures[base]
-	g.pictures[base] = g.w.picture(base)
+	g.pictures[base] = g.w.picture(base, false)
 	if old != nil && !old.Equal(g.pictures[base]) {
 		g.signs[base] = g.w.now
 	}

@@ -48,6 +48,8 @@ type member struct {
 	read           map[key]bool // what it committed on this connection in this generation
 	queue          []*request   // on the connection
 	busy           *request     // waits for an answer
+	producer       *producer    // nil: it does not commit in transactions
+	txn            *txn         // its own, as far as it knows; nil: none
 	rewind         *rewind
 }
 
@@ -55,7 +57,11 @@ func (m *member) String() string { return fmt.Sprintf("m%d@g%d", m.id, m.gw.id) 
 
 func newMember(w *world) *member {
 	w.lastID++
-	return &member{w: w, id: w.lastID, generation: w.broker.generation, gw: w.gateways[w.rng.IntN(len(w.gateways))], read: map[key]bool{}}
+	m := &member{w: w, id: w.lastID, generation: w.broker.generation, gw: w.gateways[w.rng.IntN(len(w.gateways))], read: map[key]bool{}}
+	if w.kind == exactly || w.kind == mixed && w.chance(50) {
+		m.producer = &producer{id: int64(m.id)}
+	}
+	return m
 }
 
 // next is the member in the next generation.
@@ -104,6 +110,8 @@ func (m *member) act() {
 		}
 	case n < 70:
 		m.commit()
+	case n < 76 && m.producer != nil:
+		m.end()
 	case n < 76 && m.generation == w.broker.generation:
 		m.seekBack()
 	case n < 83:
@@ -124,7 +132,11 @@ func (w *world) regroup() {
 		base = 1
 		w.stats.grown++
 	}
-	switch n := w.rng.IntN(100); {
+	n := w.rng.IntN(100)
+	if w.kind == exactly {
+		n = n * 82 / 100
+	}
+	switch {
 	case n < 48:
 		w.rebalance(1+w.rng.IntN(3), func() []*share { return w.ranges(base) })
 	case n < 60:
@@ -190,7 +202,9 @@ func (w *world) slices(v int) (ss []*share) {
 // tree cuts the key axis into key ranges and into slices of views of different sizes.
 func (w *world) tree(base, first, last int, top bool) []*share {
 	keys := grainsOf(first, last)
-	if v := w.viewOf(base); v >= 0 && w.chance(60) {
+	// The first facts of a group of transactions are the limit: no positions are committed beside them.
+	both := w.kind == direct || len(w.log.live()) > 0
+	if v := w.viewOf(base); v >= 0 && w.chance(60) && both {
 		for s := range w.views[v].K {
 			if k := (key{v, s}); w.keys(k) == keys {
 				return []*share{{key: k, keys: keys, base: base, individually: w.chance(25)}}
@@ -266,8 +280,11 @@ func (m *member) flush() {
 	}
 	m.w.drain()
 	m.commit()
+	m.w.drain()
 	for len(m.queue) > 0 {
 		m.w.handle(m, true)
 	}
+	m.w.drain()
+	m.end()
 	m.w.drain()
 }

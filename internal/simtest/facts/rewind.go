@@ -24,7 +24,7 @@ type rewind struct {
 // same time make each other's rewinds void. So do bases of which one does not know the other's.
 func (m *member) seekBack() {
 	w := m.w
-	if m.busy != nil || m.rewind != nil || w.double || w.grown || w.quiet || w.untagged() {
+	if m.busy != nil || m.rewind != nil || m.producer != nil || w.double || w.grown || w.quiet || w.untagged() {
 		return
 	}
 	if slices.ContainsFunc(w.orphans, func(r *request) bool { return r.member == m.id }) {
@@ -116,6 +116,7 @@ func (w *world) reopen(b *rewind, lenient bool) {
 				r.open, r.lenient = true, lenient
 			}
 			r.done = b.done[r]
+			w.reopened(r)
 		}
 	}
 }
@@ -129,12 +130,15 @@ func (m *member) writeSource(base int, wanted func(p *progress.Picture, stable i
 	}
 	g.refresh(base)
 	p := g.pictures[base].Clone()
-	attach(p, g.ledger, base)
+	attach(p, g, base)
 	if !wanted(p, p.Stable(0, g.next(base))) {
 		return false
 	}
 	r := &request{m: m, base: base, answer: answer, reads: g.reads[base]}
-	r.plan = p.Plan(nil, progress.Env{Next: g.next(base), NowMs: m.w.now + 1000})
+	r.plan = p.Plan(nil, progress.Env{Next: g.next(base), NowMs: m.w.now + 1000, SourcePending: p.Foreign() && m.w.pending(source)})
+	if r.plan.Opens && g.undecided() {
+		return false // which era is next the transaction decides
+	}
 	m.busy = r
 	m.w.stats.sources++
 	g.send(r)
@@ -149,6 +153,9 @@ func (m *member) heartbeat() {
 	}
 	base := m.shares[0].base
 	if at, ok := g.unsettled[base]; !ok || m.w.now-at <= rest || g.locked(base, false) {
+		return
+	}
+	if m.w.pending(source) {
 		return
 	}
 	delete(g.unsettled, base)

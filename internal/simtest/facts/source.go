@@ -33,6 +33,9 @@ type record struct {
 	acked [bases]bool
 	// said are the grains of each base for which the record's offset is: with all of one base it is acked for every base.
 	said [bases][grains]bool
+	// once: a transaction that was committed has done it, and nothing happened since that may have it done again.
+	once     [bases]bool
+	reopened int64 // when it last had to be done again, or not any more, by the world's clock
 }
 
 func (r *record) in(keys keyrange.Range, base int) bool {
@@ -109,8 +112,9 @@ func (w *world) ownEnd(keys keyrange.Range, base int) (end int64) {
 func (w *world) reopenFrom(offset int64) {
 	for _, r := range w.records {
 		r.open, r.lenient, r.done = r.offset >= offset, false, false
+		w.reopened(r)
 	}
-	w.discard("a reset")
+	w.external("a reset")
 	for b := range w.rows {
 		w.rows[b] = [grains]int64{}
 	}

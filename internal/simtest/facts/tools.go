@@ -16,7 +16,7 @@ func (w *world) reset() {
 	if old, ok := w.broker.rows[source]; ok && w.chance(30) && !progress.SourceIsOurs(old.Metadata, to) {
 		words = text(old) // copied by the tool along with another offset
 	}
-	w.broker.rows[source] = progress.Row{Offset: to, LeaderEpoch: -1, Metadata: &words}
+	w.broker.put(source, progress.Row{Offset: to, LeaderEpoch: -1, Metadata: &words})
 	w.stats.resets++
 	w.logf("a reset to %d %q", to, words)
 	w.reopenFrom(to)
@@ -26,14 +26,14 @@ func (w *world) reset() {
 
 // toolRow is a tool that sets a view's row directly on the broker.
 func (w *world) toolRow() {
-	if len(w.views) == 0 || w.grown {
+	if len(w.views) == 0 || w.grown || w.kind == exactly {
 		return // it decides for the views of its own base only
 	}
 	v := w.rng.IntN(len(w.views))
 	k := key{v, w.rng.Int32N(w.views[v].K)}
 	to := w.rng.Int64N(w.end + 1)
 	words := [...]string{"", "by hand", "tandem:1:3:1", fmt.Sprintf("x|tandem:1:1:%d", to+1)}[w.rng.IntN(4)]
-	w.broker.rows[k] = progress.Row{Offset: to, LeaderEpoch: -1, Metadata: &words}
+	w.broker.put(k, progress.Row{Offset: to, LeaderEpoch: -1, Metadata: &words})
 	w.stats.tools++
 	w.changed = true
 	w.logf("a tool sets v%d/%d to %d", v, k.slice, to)
@@ -49,8 +49,9 @@ func (w *world) toolRow() {
 			r.open, r.lenient = true, true
 		}
 		r.done = false
+		w.reopened(r)
 	}
-	w.discard("a tool's row")
+	w.external("a tool's row")
 	w.rows = [bases][grains]int64{}
 }
 
@@ -71,23 +72,27 @@ func (w *world) expire() {
 		alone = alone && (k == source || eraOf(row) == era)
 	}
 	switch {
-	case len(w.members) == 0 && (w.landing == 0 || len(w.log.live()) > 0) && w.chance(40): // all of it, or the group is deleted; the limit is that its first facts are on their way
+	case len(w.members) == 0 && (w.landing == 0 || len(w.log.live()) > 0) && (w.kind == exactly || len(w.txns) == 0) && w.chance(40): // all of it, or the group is deleted; the limit is that its first facts are on their way
 		if len(w.broker.rows) == 0 {
 			return
 		}
 		clear(w.broker.rows)
+		clear(w.broker.written)
+		for _, t := range w.txns {
+			clear(t.rows)
+		}
 		w.logf("the group is deleted")
 		w.reopenFrom(0)
-	case w.chance(40) && ours && alone && !used(source):
-		delete(w.broker.rows, source)
+	case w.chance(40) && ours && alone && !used(source) && !w.busy():
+		w.broker.remove(source)
 		w.logf("the source row expires")
-		w.discard("the source row expires")
+		w.external("the source row expires")
 		w.rows = [bases][grains]int64{}
 	default:
 		gone := false
 		for _, k := range slices.SortedFunc(maps.Keys(w.broker.rows), key.compare) {
-			if k.view >= 0 && !used(k) && !stepTag.MatchString(text(w.broker.rows[k])) && ours && w.chance(50) {
-				delete(w.broker.rows, k)
+			if k.view >= 0 && !used(k) && !stepTag.MatchString(text(w.broker.rows[k])) && ours && !w.pending(k) && w.chance(50) {
+				w.broker.remove(k)
 				w.logf("the row of v%d/%d expires", k.view, k.slice)
 				gone = true
 			}
@@ -95,12 +100,17 @@ func (w *world) expire() {
 		if !gone {
 			return
 		}
-		w.discard("rows of views expire")
+		w.external("rows of views expire")
 		w.rows = [bases][grains]int64{}
 	}
 	w.stats.expired++
 	w.changed = true
 	w.noteRows()
+}
+
+// busy reports whether anybody commits just now, in a group of transactions: what was written within days does not expire.
+func (w *world) busy() bool {
+	return w.kind != direct && (len(w.txns) > 0 || slices.ContainsFunc(slices.Concat(w.members, w.zombies), func(m *member) bool { return m.busy != nil }))
 }
 
 // logDamage is what happens to the fact log: it is compacted, or deleted and made anew.
@@ -120,9 +130,9 @@ func (w *world) logDamage() {
 		return
 	}
 	w.stats.deleted++
-	w.log = &factLog{id: w.log.id + 1}
+	w.log = newLog(w.log.id + 1)
 	w.damaged = w.now + 2*delivery
-	w.discard("the log is deleted")
+	w.external("the log is deleted")
 	w.changed = true
 }
 

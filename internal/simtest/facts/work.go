@@ -14,6 +14,10 @@ var whole = keyrange.Set{keyrange.Full}
 // begin finds out where a share starts, and what of it is done.
 func (m *member) begin(s *share) {
 	w := m.w
+	if m.waits(s) {
+		w.stats.waits++
+		return
+	}
 	s.skip, s.did, s.said = map[*record]bool{}, map[*record]bool{}, map[*record]bool{}
 	w.stats.starts++
 	switch {
@@ -21,8 +25,8 @@ func (m *member) begin(s *share) {
 		s.pos = max(w.broker.rows[source].Offset, 0)
 	case s.view < 0:
 		m.gw.follow(true)
-		p := w.picture(s.base)
-		attach(p, m.gw.ledger, s.base)
+		p := w.picture(s.base, true)
+		attach(p, m.gw, s.base)
 		w.checkAnswer("g"+string(rune('0'+m.gw.id)), s.base, p, m.gw.ledger, m.gw.next(s.base))
 		stable, above, _ := w.answer(p, m.gw.ledger, s.base, m.gw.next(s.base))
 		s.pos = stable
@@ -33,11 +37,12 @@ func (m *member) begin(s *share) {
 		}
 	default:
 		m.gw.follow(true)
-		p := w.picture(s.base)
-		attach(p, m.gw.ledger, s.base)
+		p := w.picture(s.base, true)
+		attach(p, m.gw, s.base)
 		w.checkStarts("g"+string(rune('0'+m.gw.id)), s.base, p)
 		s.pos = w.startOf(p, s)
 		s.began = s.pos
+		w.again(s)
 	}
 	s.from, s.committed, s.begun = s.pos, s.pos, true
 	w.logf("%v begins %v at %d, without %d", m, s, s.pos, len(s.skip))
@@ -94,7 +99,7 @@ func (m *member) do(s *share, n int) {
 }
 
 func (m *member) did(s *share, r *record) {
-	r.done = true
+	r.done = r.done || m.producer == nil || s.plain() // in a transaction it is when that is committed
 	if s.did != nil {
 		s.did[r] = true
 	}
@@ -166,7 +171,7 @@ func (w *world) claims(s *share) (facts []region.Fact) {
 // commit commits some shares of one base.
 func (m *member) commit() {
 	w := m.w
-	if m.busy != nil || m.rewind != nil {
+	if m.busy != nil || m.rewind != nil || m.fenced() {
 		return
 	}
 	r := &request{m: m, base: -1}
@@ -221,6 +226,10 @@ func (m *member) send(r *request, some []*share) {
 		ats = append(ats, at{s, pos})
 		words := "text"
 		r.commits = append(r.commits, progress.Commit{View: w.local[s.view], Slice: s.slice, Offset: pos, LeaderEpoch: -1, Metadata: &words, Began: began})
+	}
+	if m.producer != nil {
+		m.sendInTxn(r, some)
+		return
 	}
 	if !m.gw.plan(r, first) {
 		return
@@ -286,9 +295,10 @@ func (m *member) commitPlain(r *request, s *share) {
 				rec.open = false
 			case rec.offset >= pos && !w.mixed && !r.late: // it discards what was committed above it
 				rec.open, rec.lenient = true, false
+				w.reopened(rec)
 			}
 		}
-		w.discard("a plain commit")
+		w.external("a plain commit")
 		w.rows = [bases][grains]int64{}
 	}
 	if w.chance(50) { // through the gateway, which takes note

@@ -27,6 +27,10 @@ type world struct {
 	events   []*event
 	orphans  []*request // nobody waits for their answer
 	zombies  []*member  // of former generations, who do not know it yet
+	kind     int        // of group
+	sloppy   bool       // there are clients that commit transactions though a commit in it was refused
+	txns     []*txn     // whose markers are not written
+	clock    int64      // counts what accept and reopened do
 	calm     bool       // generations are long, and little goes wrong
 	landing  int        // appends of facts to the log that are under way
 	lastID   int
@@ -35,6 +39,8 @@ type world struct {
 	quiet    bool // the end of the history: nothing goes wrong any more
 	changed  bool
 	discards int
+	// externals counts what may have transactions' work handed out again.
+	externals int
 	// rows[b][g]: everything below is committed by rows of views at this grain of base b, and not handed out again from a view.
 	rows    [bases][grains]int64
 	before  string // the era that the source row named
@@ -48,11 +54,13 @@ type world struct {
 // stats counts what the histories went through, so that a test can tell that they did.
 type stats struct {
 	commits, facts, watermarks, acked, lost, torn, refused, starts, backs, resets, plain, expired, restarts, deleted, compacted, eras, sources, tools, grown, checked int
+	txns, aborted, timeouts, sloppy, once, waits, unsettled, apart                                                                                                    int
 }
 
 func (s *stats) list() []*int {
 	return []*int{&s.commits, &s.facts, &s.watermarks, &s.acked, &s.lost, &s.torn, &s.refused, &s.starts, &s.backs, &s.resets, &s.plain, &s.expired, &s.restarts, &s.deleted, &s.compacted,
-		&s.eras, &s.sources, &s.tools, &s.grown, &s.checked}
+		&s.eras, &s.sources, &s.tools, &s.grown, &s.checked,
+		&s.txns, &s.aborted, &s.timeouts, &s.sloppy, &s.once, &s.waits, &s.unsettled, &s.apart}
 }
 
 func (s *stats) add(o stats) {
@@ -76,9 +84,15 @@ func (w *world) later(steps int, do func()) {
 }
 
 func newWorld(seed uint64, trace io.Writer) *world {
-	w := &world{rng: rand.New(rand.NewPCG(seed, 2)), trace: trace, log: &factLog{}}
-	w.broker = &broker{live: map[int]bool{}, rows: map[key]progress.Row{}}
+	w := &world{rng: rand.New(rand.NewPCG(seed, 2)), trace: trace, log: newLog(0)}
+	w.broker = &broker{live: map[int]bool{}, rows: map[key]progress.Row{}, written: map[key]int64{}}
 	w.grown, w.calm = w.chance(20), w.chance(40)
+	switch n := w.rng.IntN(100); {
+	case n < 45:
+		w.kind, w.sloppy = exactly, w.chance(40)
+	case n < 60:
+		w.kind, w.sloppy = mixed, w.chance(40)
+	}
 	w.byBase = make([][]progress.View, bases)
 	for i := range w.rng.IntN(4) {
 		b := 0
@@ -152,6 +166,7 @@ func (w *world) deliver() {
 			e.do()
 		}
 	}
+	w.timeouts()
 	kept := w.orphans[:0]
 	for _, r := range w.orphans {
 		switch {
