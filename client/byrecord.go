@@ -5,15 +5,13 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/tandem-kafka/tandem/client/internal/commits"
 )
 
 // byRecordProtocol is the name of the group protocol of ShareByRecord: the coordinator lets nobody into a group who has no protocol in common with the others.
 const byRecordProtocol = "tandem-by-record"
 
 // joinByRecord joins the group, of which every member has every partition.
-func (s *session) joinByRecord(guard *commits.Guard, opts []kgo.Opt) (err error) {
+func (s *session) joinByRecord(opts []kgo.Opt) (err error) {
 	opts = append(opts, kgo.ConsumerGroup(s.cfg.group), kgo.ConsumeTopics(s.cfg.topics...), kgo.DisableAutoCommit(), kgo.Balancers(byRecordBalancer{}))
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -21,7 +19,6 @@ func (s *session) joinByRecord(guard *commits.Guard, opts []kgo.Opt) (err error)
 		return fmt.Errorf("client: %w", err)
 	}
 	s.group.PauseFetchTopics(s.cfg.topics...) // the gateway says what is this member's
-	s.commits = commits.New(s.group, guard, s.cfg.group)
 	s.work.Go(s.watchGroup)
 	s.startCooperation()
 	return nil

@@ -263,3 +263,36 @@ func TestCloseInDoubt(t *testing.T) {
 	}
 	w.wantOnce("t", 20, 20)
 }
+
+// A commit may wait for brokers that are down. The member is heard of meanwhile.
+func TestACommitThatTakesLongHoldsUpNoHeartbeat(t *testing.T) {
+	w := newWorld(t, nil)
+	w.Topic("t", 1)
+	w.produce("t", 10, 10)
+	var committing atomic.Bool
+	var beats atomic.Int32
+	enough := make(chan struct{})
+	w.Fake.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
+		w.Fake.SleepControl(func() {
+			committing.Store(true)
+			select {
+			case <-enough:
+			case <-time.After(10 * time.Second):
+				t.Error("no heartbeats while a commit takes long")
+			}
+		})
+		return nil, nil, false
+	})
+	w.Fake.ControlKey(int16(kmsg.Heartbeat), func(kmsg.Request) (kmsg.Response, error, bool) {
+		w.Fake.KeepControl()
+		if committing.Load() && beats.Add(1) == 10 {
+			close(enough)
+		}
+		return nil, nil, false
+	})
+	c := w.run(w.judge("a", nil), ShareByKey())
+	w.until("ten heartbeats", func() bool { return beats.Load() >= 10 })
+	w.until("10 records", func() bool { return w.count() >= 10 })
+	c.close()
+	w.wantOnce("t", 10, 10)
+}

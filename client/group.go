@@ -18,20 +18,14 @@ import (
 )
 
 // join joins the group, or takes what Assign says.
-func (s *session) join(ctx context.Context, guard *commits.Guard, opts []kgo.Opt) error {
-	var err error
+func (s *session) join(ctx context.Context, opts []kgo.Opt) error {
 	if s.cfg.standalone() {
-		if s.cfg.group != "" {
-			if s.group, err = kgo.NewClient(opts...); err != nil {
-				return fmt.Errorf("client: %w", err)
-			}
-			s.commits = commits.New(s.group, guard, s.cfg.group)
-		}
 		return s.gain(ctx, s.cfg.parts())
 	}
 	if s.coop != nil {
-		return s.joinByRecord(guard, opts)
+		return s.joinByRecord(opts)
 	}
+	var err error
 	s.balancer, err = balancer.New(balancer.Config{
 		Share: s.cfg.share && s.features.IndividualCommit && s.features.KeyRangeFetch, Cooperative: s.cfg.cooperative, Sharing: s.sharing,
 		Revoked: s.onRevoked, Assigned: s.onAssigned, Lost: s.onLost, Doubted: s.onDoubted, Kept: s.onKept, Log: s.log,
@@ -51,7 +45,6 @@ func (s *session) join(ctx context.Context, guard *commits.Guard, opts []kgo.Opt
 	}
 	s.joinedBy.Store(s.group)
 	s.group.PauseFetchTopics(s.cfg.topics...) // the fetcher reads, it is in the group only
-	s.commits = commits.New(s.group, guard, s.cfg.group)
 	s.work.Go(s.watchGroup)
 	return nil
 }

@@ -43,8 +43,8 @@ type session struct {
 	joinedBy atomic.Pointer[kgo.Client] // group, once it is a member
 
 	gw       *gateway.Gateway // nil: there is none in this process
-	group    *kgo.Client      // the member's, and commits'; nil: no group
-	data     [2]*kgo.Client   // for fetches, dead letters and questions
+	group    *kgo.Client      // the member's; nil: no member
+	data     [2]*kgo.Client   // for fetches, commits, dead letters and questions
 	balancer *balancer.Balancer
 	commits  *commits.Commits // nil: nothing is kept
 	attempts *attempts.Store  // nil: nothing is kept
@@ -91,12 +91,20 @@ func (s *session) start(ctx context.Context) error {
 		s.gw = gw
 		opts = append(opts, reach...)
 	}
-	var err error
+	guard := &commits.Guard{}
 	for i := range s.data {
-		if s.data[i], err = kgo.NewClient(dataOpts(opts, i == stateClient)...); err != nil {
+		of, err := dataOpts(opts, i == stateClient), error(nil)
+		if i == stateClient {
+			of, err = guard.Opts(of...)
+		}
+		if err == nil {
+			s.data[i], err = kgo.NewClient(of...)
+		}
+		if err != nil {
 			return fmt.Errorf("client: %w", err)
 		}
 	}
+	var err error
 	if s.features, err = s.findFeatures(ctx); err != nil {
 		return err
 	}
@@ -120,16 +128,14 @@ func (s *session) start(ctx context.Context) error {
 			return err
 		}
 	}
+	if s.cfg.group != "" {
+		// Not on the member's own connection: a broker works on one request of a connection at a time, and a commit may wait longer for copies on brokers that
+		// are down than the member may be without a heartbeat.
+		s.commits = commits.New(s.data[stateClient], guard, s.cfg.group)
+	}
 	s.up.Store(true)
 	s.work.Go(s.fetch)
-	guard := &commits.Guard{}
-	if s.cfg.group != "" {
-		if opts, err = guard.Opts(opts...); err != nil {
-			return fmt.Errorf("client: %w", err)
-		}
-		opts = append(opts, kgo.ConsumerGroup(""), kgo.ConsumeTopics())
-	}
-	return s.join(ctx, guard, opts)
+	return s.join(ctx, opts)
 }
 
 // The user's options may change them.
@@ -142,7 +148,7 @@ const (
 	metadataAge = 10 * time.Second
 )
 
-// stateClient is the one of session.data that writes attempts; the other writes dead letters.
+// stateClient is the one of session.data that commits and writes attempts; the other writes dead letters.
 const stateClient = 1
 
 // dataOpts are the options of a client that is in no group, whatever the user's options say of one.
@@ -252,7 +258,7 @@ func (s *session) end(ctx context.Context) {
 	if s.balancer != nil && s.runner != nil {
 		s.balancer.GiveUp(ctx)
 	}
-	if s.group != nil && !s.cfg.standalone() {
+	if s.group != nil {
 		if err := s.group.LeaveGroupContext(ctx); err != nil && ctx.Err() == nil {
 			s.log.Warn("leaving the group failed", "error", err)
 		}
