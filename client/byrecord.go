@@ -15,7 +15,7 @@ func (s *session) joinByRecord(opts []kgo.Opt) (err error) {
 	opts = append(opts, kgo.ConsumerGroup(s.cfg.group), kgo.ConsumeTopics(s.cfg.topics...), kgo.DisableAutoCommit(), kgo.Balancers(byRecordBalancer{}))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.group, err = kgo.NewClient(opts...); err != nil {
+	if err = s.enter(opts); err != nil {
 		return fmt.Errorf("client: %w", err)
 	}
 	s.group.PauseFetchTopics(s.cfg.topics...) // the gateway says what is this member's

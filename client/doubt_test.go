@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -295,4 +296,30 @@ func TestACommitThatTakesLongHoldsUpNoHeartbeat(t *testing.T) {
 	w.until("10 records", func() bool { return w.count() >= 10 })
 	c.close()
 	w.wantOnce("t", 10, 10)
+}
+
+// refreshes counts how often clients were made to ask for the brokers.
+type refreshes struct{ n atomic.Int32 }
+
+func (*refreshes) Level() kgo.LogLevel { return kgo.LogLevelInfo }
+
+func (r *refreshes) Log(_ kgo.LogLevel, msg string, values ...any) {
+	if strings.Contains(fmt.Sprint(msg, values), "ForceMetadataRefresh") {
+		r.n.Add(1)
+	}
+}
+
+// Where the coordinator is now is asked as soon as a connection of the member has broken.
+func TestABrokenConnectionHasTheBrokersLookedFor(t *testing.T) {
+	w := newWorld(t, nil)
+	w.Topic("t", 1)
+	var asked refreshes
+	c := w.run(w.judge("a", nil), ShareByKey(), KgoOpts(kgo.WithLogger(&asked)))
+	w.until("it is assigned", func() bool { return len(c.Assigned()) > 0 })
+	before := asked.n.Load()
+	w.Fake.ControlKey(int16(kmsg.Heartbeat), func(kmsg.Request) (kmsg.Response, error, bool) {
+		return nil, errReset, true // once
+	})
+	w.until("it asks", func() bool { return asked.n.Load() > before })
+	c.close()
 }

@@ -40,7 +40,7 @@ func (s *session) join(ctx context.Context, opts []kgo.Opt) error {
 	// Its callbacks may come before NewClient returns.
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.group, err = kgo.NewClient(opts...); err != nil {
+	if err = s.enter(opts); err != nil {
 		return fmt.Errorf("client: %w", err)
 	}
 	s.joinedBy.Store(s.group)

@@ -1,0 +1,39 @@
+package client
+
+import (
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// lookoutPause is how often a member whose connections break asks where the brokers are.
+const lookoutPause = 500 * time.Millisecond
+
+// lookout has a member ask for the brokers when one of its connections has ended. kgo asks the coordinator that it knows, again and again, as long as that is a broker of the cluster: at a
+// gateway's port connections come about also where the broker behind it is down, and only the brokers' list says so. The new coordinator waits no longer for
+// its members than their session timeout.
+type lookout struct {
+	client atomic.Pointer[kgo.Client]
+	asked  atomic.Int64 // ns since the epoch
+}
+
+var _ kgo.HookBrokerDisconnect = (*lookout)(nil)
+
+// OnBrokerDisconnect implements kgo.HookBrokerDisconnect.
+func (l *lookout) OnBrokerDisconnect(kgo.BrokerMetadata, net.Conn) {
+	c, now, asked := l.client.Load(), time.Now().UnixNano(), l.asked.Load()
+	if c != nil && now-asked >= int64(lookoutPause) && l.asked.CompareAndSwap(asked, now) {
+		c.ForceMetadataRefresh()
+	}
+}
+
+// enter makes the client of the member.
+func (s *session) enter(opts []kgo.Opt) (err error) {
+	l := &lookout{}
+	if s.group, err = kgo.NewClient(append(opts, kgo.WithHooks(l))...); err == nil {
+		l.client.Store(s.group)
+	}
+	return err
+}
