@@ -284,6 +284,37 @@ func TestConsumeWithoutOrder(t *testing.T) {
 	}
 }
 
+// The cluster goes away while a process has records in hand that it shares by record: it ends all the same, and so does the gateway.
+func TestConsumeAndServeEndWithoutTheirCluster(t *testing.T) {
+	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "orders"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fake.Close()
+	cluster := fake.ListenAddrs()[0]
+	file := filepath.Join(t.TempDir(), "tandem.yaml")
+	if err := os.WriteFile(file, []byte("limits: {drain-timeout: 500ms}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := startServing(t, "--kafka", cluster, "--listen", fmt.Sprintf("127.0.0.1:%d", freePort(t)), "--config", file)
+	produceOrders(t, cluster, 40, 4)
+	dir := t.TempDir()
+	t.Setenv("GATE", dir)
+	c := startConsuming(t, "orders", "--kafka", s.bootstrap, "--config", file, "--group", "g", "--no-order", "--from-beginning", "--", "/bin/sh", "-c", `touch $GATE/$$; until [ -e $GATE/open ]; do sleep 0.01; done`)
+	until(t, "commands run", func() bool {
+		began, err := os.ReadDir(dir)
+		return err == nil && len(began) > 0
+	})
+	fake.Close()
+	c.stop()
+	s.stop()
+	for _, ended := range []int{c.wait(t), s.wait(t)} {
+		if ended != 0 {
+			t.Errorf("exit code %d", ended)
+		}
+	}
+}
+
 // What is not allowed, or not possible, is said, and nobody waits for it.
 func TestConsumeWithoutOrderIsRefused(t *testing.T) {
 	start := func(yaml string) string {

@@ -172,6 +172,7 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 			c.close()
 		}
 		g.mu.Unlock()
+		g.cancel() // what only the cluster could end, which is away
 		<-done
 	}
 	g.stop()
