@@ -247,6 +247,10 @@ func load(t testing.TB, e engine, l *harness.Ledger, p harness.Production) (stop
 	t.Helper()
 	ended, done := make(chan struct{}), make(chan struct{})
 	p.Records = max(1, int(p.Rate/4))
+	to := e.kafka
+	if e.gateway != nil {
+		to = e.gateway.Bootstrap
+	}
 	go func() {
 		defer close(done)
 		for p.Seed = 1; ; p.Seed++ {
@@ -254,7 +258,7 @@ func load(t testing.TB, e engine, l *harness.Ledger, p harness.Production) (stop
 			case <-ended:
 				return
 			default:
-				harness.ProduceInBackground(t, e.gateway.Bootstrap, l, p)()
+				harness.ProduceInBackground(t, to, l, p)()
 			}
 		}
 	}()

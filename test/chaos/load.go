@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/tandem-kafka/tandem/test/harness"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -211,67 +210,10 @@ func (p *load) transaction(ctx context.Context, c *kgo.Client, tick <-chan time.
 	return entries, &commit
 }
 
-// follow reads all that is committed in a topic, straight from Kafka, from its start up to the end that it has when all transactions are
-// decided, and then on until stop is called. each is called for one record after the other.
-func follow(t testing.TB, kafka, topic string, each func(*kgo.Record)) (caughtUp func() error, stop func()) {
-	t.Helper()
-	c := harness.Client(t, kafka, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
-	a := kadm.NewClient(harness.Client(t, kafka))
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	var mu sync.Mutex
-	position := map[int32]int64{}
-	go func() {
-		defer close(ended)
-		for ctx.Err() == nil {
-			c.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
-				mu.Lock()
-				defer mu.Unlock()
-				position[r.Partition] = r.Offset + 1
-				if !r.Attrs.IsControl() {
-					each(r)
-				}
-			})
-		}
-	}()
-	stop = func() { cancel(); <-ended }
-	t.Cleanup(stop)
-	return func() error {
-		limited, done := context.WithTimeout(ctx, 10*time.Second)
-		defer done()
-		decided, err := a.ListCommittedOffsets(limited, topic)
-		if err == nil {
-			err = decided.Error()
-		}
-		if err != nil {
-			return err
-		}
-		ends, err := a.ListEndOffsets(limited, topic)
-		if err == nil {
-			err = ends.Error()
-		}
-		if err != nil {
-			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		for p, o := range ends[topic] {
-			if decided[topic][p].Offset != o.Offset {
-				return fmt.Errorf("%s/%d: a transaction is not decided", topic, p)
-			}
-			if position[p] < o.Offset {
-				return fmt.Errorf("%s/%d: read up to %d of %d", topic, p, position[p], o.Offset)
-			}
-		}
-		return nil
-	}, stop
-}
-
 // truth enters into the ledger all records that are committed in the source: of some the producers do not know.
 func truth(t testing.TB, kafka, source string, l *harness.Ledger) {
 	t.Helper()
-	caughtUp, stop := follow(t, kafka, source, func(r *kgo.Record) {
+	caughtUp, stop := harness.FollowCommitted(t, kafka, source, func(r *kgo.Record) {
 		var v struct{ Seq, N int64 }
 		if json.Unmarshal(r.Value, &v) == nil {
 			l.Acked(harness.Produced{N: v.N, Topic: source, Partition: r.Partition, Offset: r.Offset, Key: slices.Clone(r.Key), Seq: v.Seq})

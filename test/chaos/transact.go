@@ -61,7 +61,7 @@ func (p *program) prepare(s *scene) {
 	}
 	harness.CreateTopic(s, s.kafka.Bootstrap, s.out, 4)
 	inOrder := s.started
-	s.caughtUp, _ = follow(s, s.kafka.Bootstrap, s.out, func(r *kgo.Record) {
+	s.caughtUp, _ = harness.FollowCommitted(s, s.kafka.Bootstrap, s.out, func(r *kgo.Record) {
 		d := harness.Delivery{Member: "output", Partition: r.Partition, Offset: -1, N: number(string(r.Value)), Start: r.Timestamp, End: r.Timestamp}
 		if p.streams {
 			inOrder = inOrder.Add(time.Microsecond)

@@ -28,6 +28,10 @@ type WorkerSpec struct {
 	Attempts                              int
 	DeadLetter                            string
 
+	Transactional string        // the transactional id: each record is copied to Out in the transaction that commits it
+	Out           string        // a topic
+	Transaction   time.Duration // timeout of the transactions
+
 	Work     time.Duration           // of each record; it ends early when the record is taken away
 	Counts   time.Duration           // print an event "counts" so often in place of the attempts
 	Begins   bool                    // print a line for the begin of each attempt, too

@@ -66,7 +66,7 @@ func (w *worker) run() error {
 }
 
 func (w *worker) options(log *slog.Logger) []client.Option {
-	opts := []client.Option{client.Bootstrap(w.Bootstrap), client.Group(w.Group), client.Topics(w.Topics...), client.Logger(log),
+	opts := []client.Option{client.Bootstrap(strings.Split(w.Bootstrap, ",")...), client.Group(w.Group), client.Topics(w.Topics...), client.Logger(log),
 		client.OnAssigned(w.event("assigned")), client.OnRevoked(w.event("revoked")), client.OnLost(w.event("lost"))}
 	add := func(ok bool, o client.Option) {
 		if ok {
@@ -86,10 +86,14 @@ func (w *worker) options(log *slog.Logger) []client.Option {
 	add(w.Lease > 0, client.Lease(w.Lease))
 	add(w.CommitInterval > 0, client.CommitInterval(w.CommitInterval))
 	add(w.First > 0 || w.Attempts > 0, client.Retry(client.Backoff{First: w.First, Max: w.Max}, w.Attempts))
+	add(w.Transactional != "", client.Transactional(w.Transactional))
 	add(w.DeadLetter != "", client.DeadLetter(w.DeadLetter))
 	kafka := []kgo.Opt{kgo.ClientID(w.Member)}
 	if w.Session > 0 {
 		kafka = append(kafka, kgo.SessionTimeout(w.Session), kgo.HeartbeatInterval(w.Session/6))
+	}
+	if w.Transaction > 0 {
+		kafka = append(kafka, kgo.TransactionTimeout(w.Transaction))
 	}
 	if w.Instance != "" {
 		kafka = append(kafka, kgo.InstanceID(w.Instance))
@@ -186,6 +190,9 @@ func (w *worker) work(ctx context.Context, r *client.Record) error {
 	}
 	if d := w.Later[r.Offset]; d > 0 && r.Attempt == 1 {
 		return client.RetryAfter(errDigest, d)
+	}
+	if w.Out != "" {
+		return r.Produce(&kgo.Record{Topic: w.Out, Key: r.Key, Value: r.Value})
 	}
 	return nil
 }
