@@ -13,7 +13,7 @@ import (
 func TestExactlyOnceUnderKills(t *testing.T) {
 	t.Parallel()
 	ways(t, func(t *testing.T, e engine, s harness.WorkerSpec) {
-		const rate, keys, rounds = 400, 200, 4
+		const rate, keys, rounds = 400, 200, 3
 		topic := e.orders(t, &s, 1)
 		s.Out = harness.Name(t, "copies")
 		harness.CreateTopic(t, e.kafka, s.Out, 3)
@@ -54,7 +54,9 @@ func TestExactlyOnceUnderKills(t *testing.T) {
 					t.Errorf("%s after SIGTERM: %v", workers[id].Name, err)
 				}
 				workers[id] = start(id)
-				extra.Kill()
+				if err := extra.Term(20 * time.Second); err != nil {
+					t.Errorf("%s after SIGTERM: %v", extra.Name, err)
+				}
 			}
 		}
 		stop()

@@ -42,6 +42,11 @@ func TestTransactionsUnderKills(t *testing.T) {
 	play(t, chance(t), setting{gateways: 1, rounds: 2, members: 3, program: confluentTransact})
 }
 
+// Exactly once by Tandem's own client, which shares two partitions by keys.
+func TestSharersInTransactionsUnderKills(t *testing.T) {
+	play(t, chance(t), setting{gateways: 2, rounds: 3, members: 3, shared: true, program: goTransact})
+}
+
 // kill -9 of processes with Tandem's own client that share two partitions by keys, of the gateways between and beside them, and of brokers.
 func TestSharersUnderKills(t *testing.T) {
 	shareRounds(t, chance(t), setting{gateways: 2, rounds: 4})
@@ -88,6 +93,16 @@ func TestSoakTransactions(t *testing.T) {
 		t.Run(fmt.Sprintf("%s, seed %d", p.name, seed+i), func(t *testing.T) {
 			play(t, seed+i, setting{gateways: 1 + int(seed+turn)%2, rounds: 4, members: 3, aborts: (seed+turn)/2%2 == 0, program: p, lose: (seed+turn)%4 == 3})
 		})
+	}
+}
+
+// Tandem's own client in transactions, again and again until the test's share of the soak is used up.
+func TestSoakSharersInTransactions(t *testing.T) {
+	limit := harness.Until(harness.Soak(t, 15))
+	seed := chance(t)
+	for i := uint64(0); limit(); i++ {
+		c := setting{gateways: 1 + int(i%2), rounds: 10, members: 4, shared: true, aborts: i%4 == 2, lose: i%4 == 1, program: goTransact}
+		t.Run(fmt.Sprintf("seed %d", seed+i), func(t *testing.T) { play(t, seed+i, c) })
 	}
 }
 

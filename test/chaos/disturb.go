@@ -19,6 +19,9 @@ func (s *scene) deck() func(round int) {
 	first := []func(){gateway, s.killMember, s.freezeMember, s.killBroker}
 	s.random.Shuffle(len(first), func(i, j int) { first[i], first[j] = first[j], first[i] })
 	more := []func(){gateway, gateway, gateway, s.killMember, s.killMember, s.freezeMember, s.killBroker, s.join, s.leave}
+	if s.program != nil && s.program.worker {
+		more = append(more, s.moveLeaders, s.moveLeaders)
+	}
 	return func(round int) {
 		if round < len(first) {
 			first[round]()

@@ -27,6 +27,7 @@ type member struct {
 	events    []event
 	freezes   []freeze
 	killed    time.Time
+	slot      int      // lowest that no other member has; of Tandem's own client in transactions only
 	commits   []commit // Tandem's own client only
 }
 

@@ -15,6 +15,7 @@ type program struct {
 	args          []string
 	consumerGroup bool // KIP-848
 	hangs         bool // librdkafka's producer can wait for ever in send_offsets_to_transaction, nothing in flight, when all brokers were away
+	worker        bool // it is no program of the kit, but Tandem's own client
 	streams       bool // the group is GROUP-eos and the output GROUP-eos-out; the output has the source's timestamps
 }
 
