@@ -19,10 +19,11 @@ import (
 
 // helpers are what the benchmark runs as children of itself.
 var helpers = map[string]func([]string) error{
-	"forwarder":        forward,
-	"member":           handoverMember,
-	"profiled-gateway": profiledGateway,
-	"peers-worker":     peers.Worker,
+	"forwarder":           forward,
+	"member":              handoverMember,
+	"profiled-gateway":    profiledGateway,
+	"peers-worker":        peers.Worker,
+	"transactions-worker": transactionsWorker,
 }
 
 // profiledGateway is a gateway that writes a CPU profile: KAFKA LISTEN FILE ADMIN.

@@ -30,6 +30,7 @@ var tables = []table{
 	{"commits", "Commits through a view", commitsTable},
 	{"handover", "Handover of key ranges", handoverTable},
 	{"ranges", "A million open ranges", rangesTable},
+	{"transactions", "Exactly once", transactionsTable},
 	keysCase.table(),
 	zipfCase.table(),
 	stuckCase.table(),
