@@ -48,6 +48,7 @@ func (s *session) commit(ctx context.Context, list []executor.Commit) []error {
 type author struct {
 	losses int32
 	commits.Member
+	ours func() bool // whether what is committed is this member's still; nil: as long as no key ranges are lost
 }
 
 // again reports whether to try a commit again that came between two generations, and as whom. Not if key ranges were lost meanwhile: they are lost before the member
@@ -58,7 +59,7 @@ func (s *session) again(ctx context.Context, errs []error, as *author) bool {
 		return false
 	}
 	as.Member = s.member()
-	return s.losses.Load() == as.losses
+	return s.losses.Load() == as.losses && (as.ours == nil || as.ours())
 }
 
 // Of a commit, in place of an entry.

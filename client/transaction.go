@@ -25,6 +25,8 @@ type transactions struct {
 	mu    sync.Mutex // one at a time
 	doubt []doubt    // the last one, if it is not known whether it was committed
 	dead  error      // there can be no further one
+
+	byHand byHand
 }
 
 // doubt is a part of a transaction of which it is not known whether it was committed.

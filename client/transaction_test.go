@@ -28,13 +28,29 @@ type way struct {
 
 // ways are all of them.
 var ways = []way{
+	{"gateway", func(*world) []Option { return []Option{ShareByKey()} }},
+	{"in process", func(w *world) []Option {
+		return []Option{Bootstrap(w.Fake.ListenAddrs()...), InProcess(), ShareByKey()}
+	}},
 	{"whole partitions, no gateway", func(w *world) []Option { return []Option{Bootstrap(w.Fake.ListenAddrs()...)} }},
 }
 
+// Indices of ways.
+const (
+	byGateway = iota
+	inOneself
+	direct
+)
+
 func eachWay(t *testing.T, run func(t *testing.T, opts func(w *world) []Option)) {
 	t.Helper()
-	for _, of := range ways {
-		t.Run(of.name, func(t *testing.T) { run(t, of.opts) })
+	these(t, run, byGateway, inOneself, direct)
+}
+
+func these(t *testing.T, run func(t *testing.T, opts func(w *world) []Option), list ...int) {
+	t.Helper()
+	for _, i := range list {
+		t.Run(ways[i].name, func(t *testing.T) { run(t, ways[i].opts) })
 	}
 }
 
@@ -211,7 +227,7 @@ func TestLostAnswers(t *testing.T) {
 	for _, key := range []kmsg.Key{kmsg.EndTxn, kmsg.TxnOffsetCommit, kmsg.Produce, kmsg.InitProducerID} {
 		for _, before := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, before %v", key.Name(), before), func(t *testing.T) {
-				eachWay(t, func(t *testing.T, opts func(w *world) []Option) {
+				these(t, func(t *testing.T, opts func(w *world) []Option) {
 					w := newPipeline(t, n, keys)
 					cut := &cutter{key: key, before: before}
 					cut.left.Store(6)
@@ -222,7 +238,7 @@ func TestLostAnswers(t *testing.T) {
 					if cut.left.Load() == 6 {
 						t.Error("no connection was cut")
 					}
-				})
+				}, byGateway, direct) // in process the connections are the gateway's
 			})
 		}
 	}
@@ -311,7 +327,7 @@ func TestProduceRefuses(t *testing.T) {
 		errs <- r.Produce(&kgo.Record{Topic: "out", Value: make([]byte, 2_000_000)})
 		errs <- r.Produce(&kgo.Record{Value: []byte("nowhere")})
 		return nil
-	}, ways[0].opts(w)[0], Transactional("me"))
+	}, Transactional("me"))
 	if err := <-errs; !errors.Is(err, kerr.MessageTooLarge) {
 		t.Errorf("a large record: %v", err)
 	}

@@ -83,6 +83,21 @@ func (r *Runner[R]) Settle(tp executor.TP, ranges []offsets.Range) (n int) {
 	return n
 }
 
+// Claims sorts pulled records of a partition by the key ranges that they belong to. missing is how many of them are not this process's, or done.
+func (r *Runner[R]) Claims(tp executor.TP, offsets []int64) (list []executor.Claim, missing int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var tasks []*executor.Task[R]
+	for _, o := range offsets {
+		if t := r.pulled[tp][o]; t != nil {
+			tasks = append(tasks, t)
+		} else {
+			missing++
+		}
+	}
+	return r.m.Claims(tasks), missing
+}
+
 // takeBack takes back pulled records that are not this process's any more.
 func (r *Runner[R]) takeBack(tasks []*executor.Task[R], now int64) {
 	for _, t := range tasks {
