@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -351,5 +352,38 @@ func TestProduceRefuses(t *testing.T) {
 		if _, err := New(opts...); err == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+}
+
+// Members that share by record write what they have made of each record once, too; there is no order.
+func TestTransactionsByRecord(t *testing.T) {
+	const n, keys = 300, 10
+	for name, fault := range map[string]*kfake.Fault{
+		"undisturbed":         nil,
+		"offsets are refused": {Keys: []kmsg.Key{kmsg.TxnOffsetCommit}, Err: kerr.TransactionAbortable, Count: 3},
+		"the end is unknown":  {Keys: []kmsg.Key{kmsg.EndTxn}, Err: kerr.UnknownServerError, Count: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			these(t, func(t *testing.T, opts func(w *world) []Option) {
+				w := newPipeline(t, n, keys)
+				if fault != nil {
+					w.Fake.Fault(*fault)
+				}
+				way := opts(w)
+				way = append(way[:len(way)-1], ShareByRecord()) // in place of ShareByKey
+				c := w.run(copies, append(way, Transactional("first"))...)
+				d := w.run(copies, append(way, Transactional("second"))...)
+				for key, values := range w.written(n) {
+					slices.SortFunc(values, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+					for i, v := range values {
+						if v != fmt.Sprint(i) || len(values) != n/keys {
+							t.Fatalf("of key %s is written %v", key, values)
+						}
+					}
+				}
+				c.close()
+				d.close()
+			}, byGateway, inOneself)
+		})
 	}
 }

@@ -19,7 +19,7 @@ func TestExamples(t *testing.T) {
 	harness.Need(t)
 	harness.InstallClients(t)
 	e := onKafka(t, harness.GatewayConfig{})
-	for name, run := range map[string]func(*testing.T, engine){"cooperative-worker": cooperativeWorker, "python-view": pythonView, "streams": streamsPastPartitions} {
+	for name, run := range map[string]func(*testing.T, engine){"cooperative-worker": cooperativeWorker, "transactional-worker": transactionalWorker, "python-view": pythonView, "streams": streamsPastPartitions} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			run(t, e)
