@@ -13,7 +13,7 @@ import (
 func TestExactlyOnceUnderKills(t *testing.T) {
 	t.Parallel()
 	ways(t, func(t *testing.T, e engine, s harness.WorkerSpec) {
-		const rate, keys, rounds = 400, 200, 3
+		const rate, keys, rounds = 200, 200, 3
 		topic := e.orders(t, &s, 1)
 		s.Out = harness.Name(t, "copies")
 		harness.CreateTopic(t, e.kafka, s.Out, 3)
@@ -61,7 +61,7 @@ func TestExactlyOnceUnderKills(t *testing.T) {
 		}
 		stop()
 		l.AwaitDone(t, 40*time.Second)
-		e.awaitCommitted(t, s.Group, topic, int64(l.Ends(topic)[0]))
+		e.awaitCommitted(t, s.Group, topic, l.Ends(topic)[0])
 		for _, w := range workers {
 			if err := w.Term(20 * time.Second); err != nil {
 				t.Errorf("%s after SIGTERM: %v", w.Name, err)

@@ -75,7 +75,7 @@ func TestSoakSharers(t *testing.T) {
 // The rounds with one gateway and with two, with transactional producers and without, again and again until the test's share of the soak is
 // used up.
 func TestSoakKillRounds(t *testing.T) {
-	limit := harness.Until(harness.Soak(t, 20))
+	limit := harness.Until(harness.Soak(t, 15))
 	seed := chance(t)
 	for i := uint64(0); limit(); i++ {
 		c := setting{gateways: 1 + int(i%2), rounds: 10, aborts: i%4 == 3, lose: i%4 == 1}
@@ -85,7 +85,7 @@ func TestSoakKillRounds(t *testing.T) {
 
 // All programs with transactions in turn, again and again until the test's share of the soak is used up.
 func TestSoakTransactions(t *testing.T) {
-	limit := harness.Until(harness.Soak(t, 20))
+	limit := harness.Until(harness.Soak(t, 15))
 	programs := []*program{javaTransact, streamsTransact, java848Transact, confluentTransact}
 	seed := chance(t)
 	for i := uint64(0); limit(); i++ {
@@ -98,7 +98,7 @@ func TestSoakTransactions(t *testing.T) {
 
 // Tandem's own client in transactions, again and again until the test's share of the soak is used up.
 func TestSoakSharersInTransactions(t *testing.T) {
-	limit := harness.Until(harness.Soak(t, 15))
+	limit := harness.Until(harness.Soak(t, 10))
 	seed := chance(t)
 	for i := uint64(0); limit(); i++ {
 		c := setting{gateways: 1 + int(i%2), rounds: 10, members: 4, shared: true, aborts: i%4 == 2, lose: i%4 == 1, program: goTransact}
