@@ -47,7 +47,7 @@ func trusting(t *testing.T, ca string) kgo.Opt {
 	return kgo.Dialer((&tls.Dialer{Config: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}).DialContext)
 }
 
-// allow gives a user operations on a resource: a topic, a prefix of topic names that ends in *, "group:NAME" or "cluster".
+// allow gives a user operations on a resource: a topic, a prefix of topic names that ends in *, "group:NAME", "txn:ID" or "cluster".
 func allow(t *testing.T, k *harness.Kafka, user, resource string, ops ...kadm.ACLOperation) {
 	t.Helper()
 	if _, err := harness.AdminClient(t, k.Bootstrap).CreateACLs(harness.Context(t, 10*time.Second), rule(user, resource, ops...)); err != nil {
@@ -71,10 +71,13 @@ func revoke(t *testing.T, k *harness.Kafka, user, resource string, ops ...kadm.A
 
 func rule(user, resource string, ops ...kadm.ACLOperation) *kadm.ACLBuilder {
 	b := kadm.NewACLs().Allow("User:" + user).AllowHosts("*").Operations(ops...).ResourcePatternType(kadm.ACLPatternLiteral)
-	switch name, isGroup := strings.CutPrefix(resource, "group:"); {
-	case isGroup:
+	if name, ok := strings.CutPrefix(resource, "group:"); ok {
 		return b.Groups(name)
-	case resource == "cluster":
+	}
+	if id, ok := strings.CutPrefix(resource, "txn:"); ok {
+		return b.TransactionalIDs(id)
+	}
+	if resource == "cluster" {
 		return b.Clusters()
 	}
 	if prefix, ok := strings.CutSuffix(resource, "*"); ok {

@@ -3,12 +3,14 @@ package cases
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/tandem-kafka/tandem/internal/icommit/record"
 	"github.com/tandem-kafka/tandem/keyrange"
 	"github.com/tandem-kafka/tandem/test/harness"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -181,4 +183,76 @@ func TestRangesOfATransactionThroughSeveralGateways(t *testing.T) {
 		b.awaitStable(topic, want)
 		c.awaitStable(topic, "0 [00000000-ffffffff] [5-5 205-205]")
 	}
+}
+
+// A producer's transactions follow each other at once, before the markers of the one before have come everywhere. What is aborted is never taken for done, and
+// what is committed is done.
+func TestRangesOfOneTransactionAfterTheOther(t *testing.T) {
+	transacted(t, func(t *testing.T, e engine, old bool) {
+		topic, _ := e.source(t, 1, 2)
+		group := harness.Name(t, "group")
+		w := e.wires(t, group, old, 1)[0]
+		p := initProducer(w, group, old, time.Minute)
+		const rounds, size = 40, 10
+		open := []int64{} // rounds that were aborted
+		for round := range int64(rounds) {
+			open = append(open, round)
+			for _, r := range open {
+				p.commit(w, topic, 0, rangesOf(whole, span(r*size, r*size+4), span(r*size+5, r*size+size-1)))
+			}
+			commit := round%3 != 1 && round%5 != 2 || round == rounds-1
+			p.end(w, commit)
+			first := (round + 1) * size // that may not be done
+			if commit {
+				open = open[:0]
+			} else {
+				first = open[0] * size
+			}
+			if of := w.committed(topic, 0, whole); of.stable > first || of.done(0, first) {
+				t.Fatalf("%v is done although %d was aborted", of, first)
+			}
+		}
+		w.awaitStable(topic, fmt.Sprint(rounds*size))
+	})
+}
+
+// The gateway's own user writes in the transaction, and so needs the right to.
+func TestRightsToWriteInTransactions(t *testing.T) {
+	t.Parallel()
+	k := securedKafka(t)
+	topic := harness.Name(t, "orders")
+	harness.CreateTopic(t, k.Bootstrap, topic, 1)
+	gatewayRights(t, k, topic)
+	allow(t, k, "tandem", "__individual_commit_offsets", kadm.OpCreate, kadm.OpRead, kadm.OpWrite, kadm.OpDescribe)
+	allow(t, k, "tandem", "__consumer_offsets", kadm.OpDescribe, kadm.OpDescribeConfigs)
+	allow(t, k, "tandem", "group:tandem", kadm.OpDescribe)
+	allow(t, k, "alice", topic, kadm.OpRead)
+	e := engine{kafka: k.Bootstrap, gateway: harness.StartGateway(t, harness.GatewayConfig{Kafka: k.SASL, YAML: `
+kafka:
+  sasl: {mechanism: PLAIN, username: tandem, password: tandem-secret}
+`})}
+	for _, old := range []bool{false, true} {
+		group := fmt.Sprint(topic, "-", old)
+		allow(t, k, "alice", "group:"+group, kadm.OpRead)
+		allow(t, k, "alice", "txn:"+group, kadm.OpWrite)
+		opts := []kgo.Opt{as("alice")}
+		if old {
+			opts = append(opts, oldTransactions())
+		}
+		w := e.wire(t, group, opts...)
+		p := initProducer(w, group, old, time.Minute)
+		if err := p.tryCommit(w, topic, 0, rangesOf(whole, span(3, 4))); !errors.Is(err, kerr.TransactionalIDAuthorizationFailed) {
+			t.Errorf("the gateway's user may not write in the transaction: %v", err)
+		}
+		allow(t, k, "tandem", "txn:"+group, kadm.OpWrite)
+		p.commit(w, topic, 0, rangesOf(whole, span(3, 4)))
+		p.end(w, true)
+		w.awaitStable(topic, "0 [00000000-ffffffff] [3-4]")
+	}
+	harness.Eventually(t, 10*time.Second, func() error {
+		if log := e.gateway.Log(); !strings.Contains(log, "may not write in it") || !strings.Contains(log, "WRITE on the transactional id") {
+			return errors.New("the log does not say which right is missing")
+		}
+		return nil
+	})
 }
