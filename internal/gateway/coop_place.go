@@ -290,11 +290,13 @@ func (p *place) append(ctx context.Context, grants []*grant, entries []acquire.E
 	p.mu.Unlock()
 	fresh := disturbed == nil || p.refresh(ctx, []*waiting{{disturbed.w, disturbed.part}})
 	p.mu.Lock()
-	view := p.chunks.ends
+	view, held := p.chunks.ends, p.coop.gw.facts.undecided(p.key)
 	given := make([][]acquire.Range, len(grants))
 	for i, g := range grants {
 		if g.won && fresh && !g.w.late() {
-			given[i] = p.state.Undone(acquire.Range{First: g.entry.First, Last: g.entry.Last})
+			for _, r := range p.state.Undone(acquire.Range{First: g.entry.First, Last: g.entry.Last}) {
+				given[i] = append(given[i], without(r, held)...)
+			}
 		}
 	}
 	p.mu.Unlock()

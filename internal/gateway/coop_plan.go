@@ -109,11 +109,18 @@ func (g *grant) add(b wholeBatch) int64 {
 // available lists what can be given out and is in memory, lowest first, about most
 // offsets of it; it has read what is not. p.mu is held.
 func (p *place) available(w *waiting, now, most int64) (list []free, n int64) {
+	held := p.coop.gw.facts.undecided(p.key)
 	for from := int64(0); n < most && len(list) < 10_000; {
 		f, ok := p.state.Next(from, now)
 		if !ok {
 			break
 		}
+		left := without(f.Range, held)
+		if len(left) == 0 {
+			from = f.Last + 1
+			continue
+		}
+		f.Range = left[0]
 		whole := f.Last
 		batch, ok := p.chunks.find(f.First, w.readCommitted)
 		if !ok {

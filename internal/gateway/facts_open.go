@@ -1,9 +1,11 @@
 package gateway
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
+	"github.com/tandem-kafka/tandem/internal/acquire"
 	"github.com/tandem-kafka/tandem/internal/icommit"
 	"github.com/tandem-kafka/tandem/internal/icommit/ledger"
 	factrecord "github.com/tandem-kafka/tandem/internal/icommit/record"
@@ -112,6 +114,44 @@ func (l lockedUndecided) Touches(era int64, keys keyrange.Range) bool {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
 	return l.of.Touches(era, keys)
+}
+
+// undecided are the offsets that open transactions say are done, sorted and disjoint:
+// nobody is to work on them meanwhile.
+func (f *facts) undecided(k factKey) (of []acquire.Range) {
+	s := f.state(k)
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open.Offsets(func(o region.OffsetRange) { of = append(of, acquire.Range{First: o.First, Last: o.Last}) })
+	slices.SortFunc(of, func(a, b acquire.Range) int { return cmp.Compare(a.First, b.First) })
+	n := 0
+	for i, r := range of {
+		if i > 0 && r.First <= of[n-1].Last+1 {
+			of[n-1].Last = max(of[n-1].Last, r.Last)
+			continue
+		}
+		of[n] = r
+		n++
+	}
+	return of[:n]
+}
+
+// without is what is left of a range without those of a sorted list of disjoint ones.
+func without(r acquire.Range, held []acquire.Range) (left []acquire.Range) {
+	i, _ := slices.BinarySearchFunc(held, r.First, func(h acquire.Range, at int64) int { return cmp.Compare(h.Last, at) })
+	for ; i < len(held) && held[i].First <= r.Last; i++ {
+		if h := held[i]; h.First > r.First {
+			left = append(left, acquire.Range{First: r.First, Last: h.First - 1})
+		}
+		r.First = held[i].Last + 1
+	}
+	if r.First <= r.Last {
+		left = append(left, r)
+	}
+	return left
 }
 
 // take takes in decided records. s.mu is held.

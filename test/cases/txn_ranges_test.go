@@ -216,6 +216,39 @@ func TestRangesOfOneTransactionAfterTheOther(t *testing.T) {
 	})
 }
 
+// What a member of a cooperative fetch has done in a transaction is given to nobody until that is decided: then it is done, or goes to others before anything new.
+func TestAcquiredRangesInTransactions(t *testing.T) {
+	transacted(t, func(t *testing.T, e engine, old bool) {
+		topic, _ := e.source(t, 1, 2)
+		harness.Produce(t, e.kafka, harness.NewLedger(), harness.Production{Topic: topic, Records: 60, Keys: 10, Bytes: 50})
+		group := harness.Name(t, "group")
+		m := e.cooperate(e.wires(t, group, old, 2), topic, 30_000)
+		p := initProducer(m[0].wire, group, old, time.Minute)
+		give := func(to *coopMember, records int32, want string) {
+			t.Helper()
+			if g := to.mustAsk(records); shown(g.ranges) != want {
+				t.Errorf("given %s, want %s", shown(g.ranges), want)
+			}
+		}
+		give(m[0], 10, "0-9#1 ")
+		p.commit(m[0].wire, topic, 0, rangesOf(nil, span(0, 3), span(6, 9)))
+		m[0].hand = nil
+		if _, err := m[0].ask(0, 0); err != nil { // it says that it has nothing
+			t.Fatal(err)
+		}
+		give(m[1], 10, "4-5#2 10-17#1 ")
+		p.end(m[0].wire, false)
+		m[0].awaitStable(topic, "0")
+		give(m[1], 10, "0-3#2 6-9#2 18-19#1 ")
+		p.commit(m[1].wire, topic, 0, rangesOf(nil, span(0, 19)))
+		m[1].hand = nil
+		give(m[1], 10, "20-29#1 ")
+		p.end(m[1].wire, true)
+		m[0].awaitStable(topic, "20")
+		give(m[0], 10, "30-39#1 ")
+	})
+}
+
 // The gateway's own user writes in the transaction, and so needs the right to.
 func TestRightsToWriteInTransactions(t *testing.T) {
 	t.Parallel()

@@ -131,6 +131,11 @@ func (u *Undecided) Len() (n int) {
 	return n
 }
 
+// Offsets calls f with the offsets of each fact that is not decided, in no order.
+func (u *Undecided) Offsets(f func(region.OffsetRange)) {
+	u.puts(func(r *record.Record) bool { f(r.Fact.Offsets()); return true })
+}
+
 // Of is what the transaction that a producer has open at this epoch says is done, for a base, in the highest era of all that it has appended, and that era; -1: it has appended
 // nothing.
 func (u *Undecided) Of(p Producer, base int32) (facts []region.Fact, era int64) {
