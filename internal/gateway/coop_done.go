@@ -58,7 +58,7 @@ func (w *waiter) release() {
 
 // settle reads what is done: first the fact log, so that what was deleted there is in what is read then.
 func (p *place) settle(ctx context.Context, c *conn, part *groupPart) error {
-	codes, err := c.refresh(ctx, p.key.group, []*groupPart{part}, false)
+	codes, err := c.refresh(ctx, p.key.group, []*groupPart{part}, nil)
 	if err != nil {
 		return err
 	}

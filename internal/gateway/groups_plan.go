@@ -101,7 +101,7 @@ func (c *conn) planCommit(ctx context.Context, call *commitCall, plans []*partPl
 
 // read reads parts afresh; rows of parts that cannot be read fail.
 func (c *conn) read(ctx context.Context, call *commitCall, plans []*partPlan, parts []*groupPart) error {
-	codes, err := c.refresh(ctx, call.group, parts, call.in != nil)
+	codes, err := c.refresh(ctx, call.group, parts, call)
 	if err != nil {
 		return err
 	}

@@ -208,9 +208,9 @@ func unstable(rows map[tp]stored) bool {
 }
 
 // refresh reads the rows of parts afresh, in one request. codes has the error of
-// a part where its rows cannot be had. pending is whether it matters which rows
-// wait for transactions.
-func (c *conn) refresh(ctx context.Context, group string, parts []*groupPart, pending bool) (codes map[*groupPart]int16, err error) {
+// a part where its rows cannot be had. call is the commit that this is for, nil:
+// for none. One in a transaction wants to know which rows wait for others, where there are facts.
+func (c *conn) refresh(ctx context.Context, group string, parts []*groupPart, call *commitCall) (codes map[*groupPart]int16, err error) {
 	if len(parts) == 0 {
 		return nil, nil
 	}
@@ -234,7 +234,8 @@ func (c *conn) refresh(ctx context.Context, group string, parts []*groupPart, pe
 		}
 		return codes, nil
 	}
-	rows, decided, code, err := c.rowsAndDecided(ctx, askRows{group: group, memberEpoch: -1, stable: pending}, tps)
+	stable := call != nil && call.in != nil && (len(call.ranges) > 0 || slices.ContainsFunc(parts, func(p *groupPart) bool { return c.gw.facts.state(p.key.facts()) != nil }))
+	rows, decided, code, err := c.rowsAndDecided(ctx, askRows{group: group, memberEpoch: -1, stable: stable}, tps)
 	if err != nil {
 		return nil, err
 	}

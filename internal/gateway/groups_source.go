@@ -100,7 +100,7 @@ func (c *conn) writeSources(ctx context.Context, call *commitCall, plans []*part
 		defer p.part.gate.leave(false)
 		parts = append(parts, p.part)
 	}
-	codes, err := c.refresh(ctx, call.group, parts, false)
+	codes, err := c.refresh(ctx, call.group, parts, nil)
 	if err != nil {
 		return err
 	}

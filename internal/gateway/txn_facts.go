@@ -234,9 +234,8 @@ func (c *conn) factsEnv(call *commitCall, p *partPlan) func(era int64) progress.
 	return func(era int64) progress.Facts {
 		all := added
 		if call.in != nil {
-			if own, of := c.gw.facts.own(p.part.key, call.in.Producer); of == era {
-				all = append(own, added...)
-			}
+			own, _ := c.gw.facts.own(p.part.key, call.in.Producer) // of this era, or the call fails
+			all = append(own, added...)
 		}
 		return c.gw.facts.with(p.part.key, era, all)
 	}
@@ -250,23 +249,28 @@ const (
 	unsettledTries = 100
 )
 
-// settled is errUnsettled where a plan has to wait. One that has waited long
-// enough fails.
+// settled is errUnsettled where a plan of a transaction has to wait. One that has
+// waited long enough fails, and so does one of another era than what its transaction has written before.
 func (c *conn) settled(call *commitCall, plans []*partPlan) error {
 	if call.in == nil {
 		return nil
 	}
 	for _, p := range plans {
-		if p.picture == nil || !p.plan.Unsettled || len(p.facts(call)) == 0 {
+		if p.picture == nil {
 			continue
 		}
-		if _, era := c.gw.facts.own(p.part.key, call.in.Producer); era == p.plan.Era {
-			continue // it is this transaction that decides
-		}
-		if !call.impatient {
+		_, own := c.gw.facts.own(p.part.key, call.in.Producer)
+		code := kerr.CoordinatorLoadInProgress.Code
+		switch {
+		case own >= 0 && own != p.plan.Era:
+			code = call.abort
+		case own >= 0 || !p.plan.Unsettled:
+			continue
+		case !call.impatient:
 			return errUnsettled
 		}
-		c.withoutFacts(call, p, kerr.CoordinatorLoadInProgress.Code)
+		call.fail(p, code)
+		p.picture = nil
 	}
 	return nil
 }

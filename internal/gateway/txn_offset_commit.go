@@ -6,6 +6,7 @@ import (
 
 	"github.com/tandem-kafka/tandem/internal/wire"
 	"github.com/tandem-kafka/tandem/tandemmsg"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -33,6 +34,9 @@ func (c *conn) handleTxnOffsetCommit(ctx context.Context, req *kmsg.TxnOffsetCom
 	call := &commitCall{group: req.Group, generation: req.Generation, member: req.MemberID, instance: req.InstanceID, txn: true, plain: make(map[tp]bool), named: make(map[rowKey]bool)}
 	if req.Version < 3 {
 		call.generation = -1
+	}
+	if call.abort = kerr.TransactionAbortable.Code; req.Version < 4 {
+		call.abort = kerr.IllegalGeneration.Code
 	}
 	ranges, err := tandemmsg.ReadCommits(req)
 	if err != nil {
@@ -65,8 +69,8 @@ func (c *conn) handleTxnOffsetCommit(ctx context.Context, req *kmsg.TxnOffsetCom
 			return nil, err
 		}
 	}
+	call.in = c.txnOf(req)
 	if slices.ContainsFunc(call.ranges, func(r rangeRow) bool { return r.code == 0 }) {
-		call.in = c.txnOf(req)
 		c.enlist(ctx, call)
 	}
 	call.send = func(ctx context.Context, added []addition) (func(int, int) int16, []int16, error) {

@@ -77,10 +77,16 @@ const unstable = "UNSTABLE_OFFSET_COMMIT"
 // of others do not, nor do other groups whose facts are in the same partition of the log.
 func TestRangesInTransactions(t *testing.T) {
 	transacted(t, func(t *testing.T, e engine, old bool) {
-		topic, _ := e.source(t, 1, 2)
+		topic, view := e.source(t, 1, 2)
 		group := harness.Name(t, "group")
 		m := e.wires(t, group, old, 2)
 		joinAll(topic, m...)
+		slices := []error{kerr.UnstableOffsetCommit, nil} // each is half of the keys
+		if e.cluster != nil {
+			m[1].leader(view, 0)
+		} else {
+			slices = nil // the embedded engine takes all rows of a group for undecided: those of views, too
+		}
 		m[1].mustCommit(topic, 0, rangesOf(upper, span(0, 1)))
 		p := initProducer(m[0], group, old, time.Minute)
 
@@ -88,6 +94,11 @@ func TestRangesInTransactions(t *testing.T) {
 		m[1].wantProgress(topic, "0 [80000000-ffffffff] [0-1]")
 		m[1].wantStable(topic, lower, unstable)
 		m[1].wantStable(topic, upper, "0 [80000000-ffffffff] [0-1]")
+		for partition, want := range slices {
+			if _, err := m[1].tryCommitted(view, int32(partition), whole, true); !errors.Is(err, want) {
+				t.Errorf("partition %d of the view: %v, want %v", partition, err, want)
+			}
+		}
 		other := e.wires(t, sameHome(group, 4), old, 1)[0]
 		other.mustCommit(topic, 0, rangesOf(whole, span(3, 4)))
 		other.wantStable(topic, whole, "0 [00000000-ffffffff] [3-4]")
@@ -213,6 +224,31 @@ func TestRangesOfOneTransactionAfterTheOther(t *testing.T) {
 			}
 		}
 		w.awaitStable(topic, fmt.Sprint(rounds*size))
+	})
+}
+
+// A group that is reset begins anew: what a transaction has said is done before is not what it says afterwards, so it is to be aborted.
+func TestRangesOfATransactionAcrossAReset(t *testing.T) {
+	transacted(t, func(t *testing.T, e engine, old bool) {
+		topic, _ := e.source(t, 1, 2)
+		group := harness.Name(t, "group")
+		w := e.wires(t, group, old, 1)[0]
+		w.mustCommit(topic, 0, rangesOf(whole, span(0, 0)))
+		p := initProducer(w, group, old, time.Minute)
+		p.commit(w, topic, 0, rangesOf(whole, span(2, 2)))
+		reset := kadm.Offsets{}
+		reset.AddOffset(topic, 0, 5, -1)
+		if _, err := harness.AdminClient(t, e.gateway.Bootstrap).CommitOffsets(harness.Context(t, 20*time.Second), group, reset); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.tryCommit(w, topic, 0, rangesOf(whole, span(7, 7))); !errors.Is(err, kerr.TransactionAbortable) {
+			t.Errorf("a transaction goes on across a reset: %v", err)
+		}
+		p.end(w, false)
+		w.awaitStable(topic, "5")
+		p.commit(w, topic, 0, rangesOf(whole, span(7, 7)))
+		p.end(w, true)
+		w.awaitStable(topic, "5 [00000000-ffffffff] [7-7]")
 	})
 }
 
