@@ -161,6 +161,22 @@ func TestOfOtherBases(t *testing.T) {
 	}
 }
 
+// What a transaction said in an era before is not what it says now.
+func TestOwnFactsAreOfTheLatestEra(t *testing.T) {
+	var u Undecided
+	later := put(20, 21)
+	later.Era = 5
+	u.Add(Producer{1, 4}, []record.Record{put(5, 9), later, put(7, 7)})
+	if facts, era := u.Of(Producer{1, 4}, base); era != 5 || !slices.Equal(facts, single(20, 21)) {
+		t.Errorf("%v of era %d", facts, era)
+	}
+	var all []int64
+	u.Offsets(func(o region.OffsetRange) { all = append(all, o.First, o.Last) })
+	if slices.Sort(all); !slices.Equal(all, []int64{5, 7, 7, 9, 20, 21}) {
+		t.Errorf("offsets %v", all)
+	}
+}
+
 // Who deletes a group deletes what is not decided as well, so that it does not count in a group of the same name.
 func TestDeletions(t *testing.T) {
 	var u Undecided
