@@ -7,7 +7,7 @@ import (
 	"github.com/tandem-kafka/tandem/test/harness"
 )
 
-// A worker is ended while 100 handlers run, and another takes its place. With time to drain the 100 end; without, or by kill -9, they are
+// A worker is ended while 100 handlers run, or so many records are polled and worked on, and another takes its place. With time to drain the 100 end; without, or by kill -9, they are
 // handled by the other. What was done and committed before never comes again, and nothing is lost (case I5; with workers that share by record case C8).
 func TestCloseWithRecordsInFlight(t *testing.T) {
 	t.Parallel()
@@ -16,6 +16,11 @@ func TestCloseWithRecordsInFlight(t *testing.T) {
 		t.Parallel()
 		e := onKafka(t, harness.GatewayConfig{})
 		closeInFlight(t, e, harness.WorkerSpec{Bootstrap: e.gateway.Bootstrap, Session: 3 * minSession, ByRecord: 3 * minSession})
+	})
+	t.Run(pollers.name, func(t *testing.T) {
+		t.Parallel()
+		e := onKafka(t, harness.GatewayConfig{})
+		closeInFlight(t, e, harness.WorkerSpec{Bootstrap: e.gateway.Bootstrap, Session: 3 * minSession, Poll: true})
 	})
 }
 
@@ -33,7 +38,7 @@ func closeInFlight(t *testing.T, e engine, s harness.WorkerSpec) {
 			topic, l := e.orders(t, &s, 1), harness.NewLedger()
 			s.Concurrency, s.Begins, s.Work, s.Drain = inFlight, true, time.Second, end.drain
 			harness.Produce(t, e.kafka, l, spread(topic, records, keys))
-			if s.ByRecord > 0 {
+			if s.ByRecord > 0 || s.Poll { // so many at once keep none
 				l.AnyOrder()
 			}
 			harness.WatchCommitted(t, e.kafka, s.Group, topic, l)

@@ -14,12 +14,14 @@ type kind struct {
 	name     string
 	shared   bool // the members are Tandem's own client, and share the source's partitions by keys; else they read a view
 	byRecord bool // shared, and by record in place of keys: nothing is in order
+	polls    bool // shared, with Poll and Commit in place of a handler
 }
 
 var (
 	onViews       = kind{name: "views"}
 	sharers       = kind{name: "shared by key", shared: true}
 	recordSharers = kind{name: "shared by record", shared: true, byRecord: true}
+	pollers       = kind{name: "shared by key, polled", shared: true, polls: true}
 )
 
 // kinds runs a case with ordinary consumers on a view, on both engines, and with Tandem's own client on the topic itself, on Kafka, as more kinds, too; beside other cases.
@@ -72,7 +74,7 @@ func (of kind) where(base, k int32) func(harness.Produced) (int32, bool) {
 func (of kind) start(t testing.TB, l *harness.Ledger, c harness.ConsumerConfig, has *assignment, opts ...client.Option) harness.Member {
 	t.Helper()
 	if of.shared {
-		if c.ByRecord = of.byRecord; has != nil {
+		if c.ByRecord, c.Polls = of.byRecord, of.polls; has != nil {
 			opts = append(opts, has.sharer(c.Member)...)
 		}
 		return harness.Share(t, l, c, opts...)

@@ -32,7 +32,7 @@ func comeAndGoOnEngines(t *testing.T, on func(*testing.T, harness.GatewayConfig,
 	on(t, harness.GatewayConfig{}, func(t *testing.T, e engine, of kind) {
 		t.Parallel() // mostly it waits for sessions to end
 		for _, keys := range []int{2, 10_000} {
-			if of.byRecord && keys == 2 {
+			if (of.byRecord || of.polls) && keys == 2 {
 				continue // it is all the same
 			}
 			t.Run(fmt.Sprintf("%d keys", keys), func(t *testing.T) {
@@ -40,7 +40,7 @@ func comeAndGoOnEngines(t *testing.T, on func(*testing.T, harness.GatewayConfig,
 				comeAndGo(t, e, of, keys, c)
 			})
 		}
-	}, recordSharers)
+	}, recordSharers, pollers)
 }
 
 func comeAndGo(t *testing.T, e engine, of kind, keys int, ch churn) {

@@ -25,7 +25,7 @@ func TestRollingRestart(t *testing.T) {
 				rollingRestart(t, e, of, c.kip848, c.deaths)
 			})
 		}
-	}, recordSharers)
+	}, recordSharers, pollers)
 }
 
 func rollingRestart(t *testing.T, e engine, of kind, kip848, deaths bool) {

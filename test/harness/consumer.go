@@ -26,6 +26,7 @@ type ConsumerConfig struct {
 	Latest    bool                   // begin at the end where nothing is committed
 	Fails     func(*kgo.Record) bool // whether a record fails; of Share only
 	ByRecord  bool                   // share partitions by record, without order; of Share only
+	Polls     bool                   // with Poll and Commit in place of a handler; of Share only
 	OnFetch   func(*kgo.Fetches)     // called with each poll's result, may be nil
 	Opts      []kgo.Opt              // more options; they win
 }

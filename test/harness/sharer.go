@@ -25,6 +25,8 @@ type Member interface {
 type Sharer struct {
 	line
 	client *client.Client
+	polls  bool
+	stop   context.CancelFunc // of the polls
 	ended  chan struct{}
 	err    error
 }
@@ -35,7 +37,8 @@ func Share(t testing.TB, l *Ledger, c ConsumerConfig, opts ...client.Option) *Sh
 	if c.Session == 0 {
 		c.Session = 6 * time.Second
 	}
-	m := &Sharer{line: newLine(), ended: make(chan struct{})}
+	ctx, stop := context.WithCancel(context.Background())
+	m := &Sharer{line: newLine(), polls: c.Polls, stop: stop, ended: make(chan struct{})}
 	all := []client.Option{
 		client.Bootstrap(strings.Split(c.Bootstrap, ",")...), client.Group(c.Group), client.Topics(c.Topics...),
 		client.Logger(slog.New(slog.NewTextHandler(t.Output(), nil)).With("member", c.Member)),
@@ -58,10 +61,35 @@ func Share(t testing.TB, l *Ledger, c ConsumerConfig, opts ...client.Option) *Sh
 	}
 	go func() {
 		defer close(m.ended)
+		if c.Polls {
+			m.err = m.poll(ctx, l, c)
+			return
+		}
 		m.err = m.client.Run(context.Background(), func(ctx context.Context, r *client.Record) error { return m.handle(ctx, l, c, r.Record) })
 	}()
 	t.Cleanup(m.Crash)
 	return m
+}
+
+// poll handles what it polls, one record after the other, and commits each, until ctx ends.
+func (m *Sharer) poll(ctx context.Context, l *Ledger, c ConsumerConfig) error {
+	for {
+		records, err := m.client.Poll(ctx, 100)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return err
+		}
+		for _, r := range records {
+			if ctx.Err() != nil {
+				break
+			}
+			if m.handle(ctx, l, c, r.Record) == nil {
+				_ = m.client.Commit(r) // if it was taken away, others handle it
+			}
+		}
+	}
 }
 
 func (m *Sharer) handle(ctx context.Context, l *Ledger, c ConsumerConfig, r *kgo.Record) error {
@@ -91,13 +119,23 @@ func (m *Sharer) handle(ctx context.Context, l *Ledger, c ConsumerConfig, r *kgo
 func (m *Sharer) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
+	m.stopPolls()
 	_ = m.client.Close(ctx)
 	<-m.ended
+}
+
+// stopPolls ends the loop of a member that polls: after it there is nothing to commit but what it has handled.
+func (m *Sharer) stopPolls() {
+	m.stop()
+	if m.polls {
+		<-m.ended
+	}
 }
 
 // Crash ends the member as kill -9 would: its connections break, it commits nothing and does not leave the group.
 func (m *Sharer) Crash() {
 	m.Cut()
+	m.stopPolls()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = m.client.Close(ctx)

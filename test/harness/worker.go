@@ -20,6 +20,7 @@ type WorkerSpec struct {
 	InProcess        bool   // without a gateway: Bootstrap is the cluster's
 	Cooperative      bool
 	ByRecord         time.Duration // share by record, with this session timeout
+	Poll             bool          // with Poll and Commit in place of a handler. Attempts are not repeated then
 	Concurrency      int
 	Buffered         int // records in memory
 

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -62,7 +63,53 @@ func (w *worker) run() error {
 	if w.Counts > 0 {
 		go w.count()
 	}
+	if w.Poll {
+		return w.poll(ctx, c)
+	}
 	return c.Run(ctx, w.handle)
+}
+
+// poll handles what it polls, up to Concurrency records at once, and commits each when its attempt has succeeded. When ctx ends what has begun may go on for Drain.
+func (w *worker) poll(ctx context.Context, c *client.Client) error {
+	working, give := context.WithCancel(context.Background())
+	defer give()
+	free := make(chan struct{}, max(1, w.Concurrency))
+	for range cap(free) {
+		free <- struct{}{}
+	}
+	for ctx.Err() == nil {
+		select {
+		case <-free:
+		case <-ctx.Done():
+			continue
+		}
+		records, err := c.Poll(ctx, 1+len(free)) // nobody else takes
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		for range len(records) - 1 {
+			<-free
+		}
+		if len(records) == 0 {
+			free <- struct{}{}
+		}
+		for _, r := range records {
+			go func() {
+				if w.handle(working, r) == nil {
+					if err := c.Commit(r); err != nil {
+						fmt.Fprintf(os.Stderr, "offset %d is not committed: %v\n", r.Offset, err)
+					}
+				}
+				free <- struct{}{}
+			}()
+		}
+	}
+	late := time.AfterFunc(cmp.Or(w.Drain, 10*time.Second), give)
+	defer late.Stop()
+	for range cap(free) {
+		<-free
+	}
+	return c.Close(context.Background())
 }
 
 func (w *worker) options(log *slog.Logger) []client.Option {
