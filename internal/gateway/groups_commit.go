@@ -42,6 +42,7 @@ type commitCall struct {
 	// rows named and of the additions, in order. Its request holds the client's
 	// rows of views but for those left out (code != 0).
 	send     func(ctx context.Context, added []addition) (codes func(topic, index int) int16, addedCodes []int16, err error)
+	epoch    int32 // see conn.epoch; 0: not asked yet
 	throttle int32
 	codeOf   func(topic, index int) int16 // what the cluster answered
 }

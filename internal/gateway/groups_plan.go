@@ -150,6 +150,12 @@ func (c *conn) plan(ctx context.Context, call *commitCall, p *partPlan) error {
 	}
 	p.env = env
 	p.work(call)
+	if p.plan.Opens && (env.Facts != nil || p.factsEra() >= 0) {
+		if p.env.Generation, err = c.epoch(ctx, call); err != nil {
+			return err
+		}
+		p.work(call)
+	}
 	if !c.admitted(call, p) {
 		c.withoutFacts(call, p, kerr.CoordinatorLoadInProgress.Code) // clients try again later
 	}

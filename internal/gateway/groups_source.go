@@ -125,7 +125,12 @@ func (c *conn) writeSources(ctx context.Context, call *commitCall, plans []*part
 		if !wanted(p.picture, p.picture.Stable(env.LogStart, env.Next)) {
 			continue
 		}
-		p.plan = p.picture.Plan(nil, env)
+		if p.plan = p.picture.Plan(nil, env); p.plan.Opens && p.factsEra() >= 0 {
+			if env.Generation, err = c.epoch(ctx, call); err != nil {
+				return err
+			}
+			p.plan = p.picture.Plan(nil, env)
+		}
 		for _, w := range append(p.plan.Added, p.plan.Source) {
 			added = append(added, p.addition(w))
 		}

@@ -28,7 +28,7 @@ type Env struct {
 	// then, and they began with stable offsets only.
 	SourcePending bool
 	NowMs         int64 // ms since 1970
-	// Generation of the member whose commit it is; not above 0: it has none. Where there are facts the number of a new era depends on it, so that facts of an
+	// Generation of the group, the same for all members that commit at a time; not above 0: the commit is of no member. Where there are facts the number of a new era depends on it, so that facts of an
 	// era of which nobody knows yet, because they are on their way to the log, do not count in one of the same number after
 	// a reset: that takes a group without members, and those that join it are of another generation.
 	Generation int32
