@@ -160,7 +160,8 @@ func (p *Picture) unsettled(opens bool, era int64, facts bool) bool {
 		// Facts may be decided before the source row that goes with them: then this is the era after theirs.
 		return p.source.pending && !joins && (facts || p.fact >= 0)
 	}
-	return joins && !p.source.pending // the facts of a group that was deleted since, unless their source row is just on its way
+	// Facts without their source row are those of a group that was deleted since, unless it is just on its way; a source row without facts is one of which the era is not known.
+	return joins && !p.source.pending || facts && p.source.pending && !joins
 }
 
 // generations is the most generations that the numbers of eras tell apart.

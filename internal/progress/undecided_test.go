@@ -51,6 +51,7 @@ func TestKeysThatWaitForTransactions(t *testing.T) {
 		"the first era, and no source row yet":  {NoRow, NoRow, -1, open{left, []int64{0}}, true, true},
 		"a reset":                               {pending(sourceText(5, "elsewhere")), NoRow, 3, open{left, []int64{1001}}, true, true},
 		"a reset, and facts of before":          {sourceText(5, "elsewhere"), NoRow, 3, open{left, []int64{3}}, true, true},
+		"facts of a later era, and others":      {pending(ours), NoRow, 4, open{left, []int64{3}}, true, true},
 		"facts whose source row is not decided": {pending(ours), NoRow, 4, open{}, true, true},
 	} {
 		p := NewPicture([]View{{Name: "v", K: 2}})
@@ -93,6 +94,8 @@ func TestErasThatWaitForTransactions(t *testing.T) {
 		"a slice, beside the first facts":        {pending(reset), -1, []int64{1007}, true, 1, true},
 		"the first":                              {NoRow, -1, nil, false, 0, false},
 		"the first, another member":              {pending(NoRow), -1, []int64{0}, false, 0, false},
+		"the first, beside a slice":              {pending(NoRow), -1, nil, false, 0, true},
+		"the first slice, beside another":        {pending(NoRow), -1, nil, true, 0, false},
 		"the first, after a group that is gone":  {NoRow, -1, []int64{0}, false, 0, true},
 		"the first facts that were decided":      {pending(NoRow), 0, nil, false, 1007, true},
 		"the first, and another after a picture": {pending(NoRow), -1, []int64{1006}, false, 0, true},

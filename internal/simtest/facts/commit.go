@@ -34,6 +34,7 @@ type request struct {
 	landed, accepted   int64 // by the world's clock, in a transaction: when its facts were in the log, and the rows at the group coordinator
 	externals          int   // when it was planned
 	again              bool  // the client is told to try again
+	undone             bool  // what was appended for it was deleted, in the transaction
 	did                func(*request)
 	answer             func(ok, known bool)
 }

@@ -77,7 +77,7 @@ func TestHistories(t *testing.T) {
 	}
 	t.Logf("%d seeds from %d: %+v", seeds, *fromFlag, total)
 	for i, n := range total.list() {
-		if *n < seeds/100 {
+		if *n < seeds/200 {
 			t.Errorf("the histories hardly touch some of it: %s is %d", reflect.TypeFor[stats]().Field(i).Name, *n)
 		}
 	}

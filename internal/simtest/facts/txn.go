@@ -104,7 +104,7 @@ func (m *member) end() {
 	case t == nil || m.busy != nil:
 	case t.ended:
 		m.aborted()
-	case t.failed && w.sloppy && w.chance(50): // a client that should not
+	case t.failed && w.sloppy && w.chance(70): // a client that should not
 		w.stats.sloppy++
 		m.txn = nil
 		w.decide(t, true)
@@ -182,7 +182,7 @@ func (w *world) decide(t *txn, commit bool) {
 	}
 	for _, r := range t.landed { // nobody but a client that should not has any that were refused
 		for _, rec := range w.records {
-			if t.out[rec] != nil && w.says(r, rec) && rec.reopened <= r.landed {
+			if t.out[rec] != nil && !r.undone && w.says(r, rec) && rec.reopened <= r.landed {
 				rec.open, rec.lenient = false, false
 			}
 		}

@@ -18,6 +18,7 @@ func (m *member) sendInTxn(r *request, some []*share) {
 	if err != nil {
 		return
 	}
+	records = g.open.Missing(t.name(), records)
 	positions := make([]int64, len(some))
 	for i, s := range some {
 		positions[i] = s.pos
@@ -36,6 +37,7 @@ func (m *member) sendInTxn(r *request, some []*share) {
 		case r.again:
 		case !ok:
 			t.failed = true
+			g.undo(r, records)
 		default:
 			t.told = append(t.told, r)
 			for i, s := range some {
@@ -52,7 +54,7 @@ func (m *member) sendInTxn(r *request, some []*share) {
 	}
 	m.busy = r
 	g.prepare(r)
-	g.appendInTxn(r, g.open.Missing(t.name(), records), func(ok bool) {
+	g.appendInTxn(r, records, func(ok bool) {
 		switch {
 		case r.gone:
 		case !ok:
@@ -148,6 +150,23 @@ func (g *gateway) appendInTxn(r *request, records []factrecord.Record, done func
 				done(ok)
 			}
 		})
+	})
+}
+
+// undo deletes, in the transaction, what was appended for a request that was refused: should the client commit it all the same.
+func (g *gateway) undo(r *request, records []factrecord.Record) {
+	w, life, t := g.w, g.life, r.txn
+	w.later(3, func() {
+		if t.ended || g.life != life || t.logs != w.log || w.luck() >= 95 {
+			return
+		}
+		gone := slices.Clone(records)
+		for i := range gone {
+			gone[i].Delete, gone[i].TopicID = true, [16]byte{}
+		}
+		w.log.append(t, gone)
+		r.undone, w.changed = true, true
+		w.logf("the log has of g%d in %v, for it was refused: %v", g.id, t.name(), gone)
 	})
 }
 

@@ -89,9 +89,9 @@ func newWorld(seed uint64, trace io.Writer) *world {
 	w.grown, w.calm = w.chance(20), w.chance(40)
 	switch n := w.rng.IntN(100); {
 	case n < 45:
-		w.kind, w.sloppy = exactly, w.chance(40)
+		w.kind, w.sloppy = exactly, w.chance(80)
 	case n < 60:
-		w.kind, w.sloppy = mixed, w.chance(40)
+		w.kind, w.sloppy = mixed, w.chance(80)
 	}
 	w.byBase = make([][]progress.View, bases)
 	for i := range w.rng.IntN(4) {
