@@ -4,15 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/tandem-kafka/tandem/client/inspect"
+	"github.com/tandem-kafka/tandem/client/internal/attempts"
 	"github.com/tandem-kafka/tandem/internal/gateway"
+	"github.com/tandem-kafka/tandem/internal/upstream"
 	"github.com/tandem-kafka/tandem/keyrange"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -103,12 +108,17 @@ func TestAttemptsSurviveMembersThatShareByRecord(t *testing.T) {
 	}), ShareByRecord(), Concurrency(10), DrainTimeout(20*time.Millisecond))
 	w.until("all are with the first", func() bool { return stuck.Stats().Running == 10 })
 	stuck.close()
+	// What is kept of a topic that had the name before does not count.
+	anew := attempts.Change{ID: attempts.ID{Topic: "t", Partition: 0, Offset: 4}, State: &attempts.State{Attempts: 3, TopicID: kadm.TopicID{1}.String()}}
+	if err := w.kept().Save(t.Context(), []attempts.Change{anew}); err != nil {
+		t.Fatal(err)
+	}
 	var mu sync.Mutex
-	attempts := map[string][]int{}
+	tried := map[string][]int{}
 	next := w.run(w.judge("b", func(_ context.Context, r *Record) error {
 		mu.Lock()
 		defer mu.Unlock()
-		attempts[string(r.Key)] = append(attempts[string(r.Key)], r.Attempt)
+		tried[string(r.Key)] = append(tried[string(r.Key)], r.Attempt)
 		if string(r.Key) == "k3" {
 			return errors.New("no")
 		}
@@ -123,9 +133,35 @@ func TestAttemptsSurviveMembersThatShareByRecord(t *testing.T) {
 	next.close()
 	mu.Lock()
 	defer mu.Unlock()
-	if got := fmt.Sprint(attempts["k3"], attempts["k4"]); got != "[2 3 4] [2]" {
+	if got := fmt.Sprint(tried["k3"], tried["k4"]); got != "[2 3 4] [2]" {
 		t.Errorf("attempts %s", got)
 	}
+}
+
+// A description of the group names a record that fails, with its attempts and the last one's error.
+func TestDescriptionOfAGroupThatSharesByRecordHasAttempts(t *testing.T) {
+	w := newWorld(t, nil)
+	w.Topic("t", 1)
+	w.produce("t", 10, 10)
+	c := w.run(w.judge("a", func(_ context.Context, r *Record) error {
+		if string(r.Key) == "k3" {
+			return errors.New("no such account")
+		}
+		return nil
+	}), ShareByRecord(), Retry(Backoff{First: time.Millisecond, Max: 10 * time.Millisecond}, 0))
+	var got []inspect.Record
+	w.until("k3 is named alone, with its attempts", func() bool {
+		g, err := inspect.Describe(t.Context(), inspect.Config{Upstream: upstream.Config{Bootstrap: []string{w.Gateway.Addr()}}, Group: "g", Records: 10, Log: slog.New(slog.DiscardHandler)})
+		if err != nil || len(g.Partitions) != 1 {
+			return false
+		}
+		got = g.Partitions[0].Records
+		return len(got) == 1 && got[0].Attempts > 1
+	})
+	if r := got[0]; string(r.Key) != "k3" || r.Offset != 3 || r.Cause != "no such account" {
+		t.Errorf("described as %+v", r)
+	}
+	c.close()
 }
 
 func TestShareByRecordSaysWhatItNeeds(t *testing.T) {
@@ -151,6 +187,12 @@ func TestShareByRecordSaysWhatItNeeds(t *testing.T) {
 	if err := w.run(w.judge("a", nil), ShareByRecord(), Topics("t.view4")).result(); err == nil || !strings.Contains(err.Error(), "not for views") || !strings.Contains(err.Error(), "topic t.view4:") {
 		t.Errorf("error %v", err)
 	}
+	first := w.run(w.judge("a", nil), ShareByRecord())
+	w.until("the first handled a record", func() bool { return w.count() > 0 })
+	if err := w.run(w.judge("b", nil), ShareByKey()).result(); !errors.Is(err, kerr.InconsistentGroupProtocol) || !strings.Contains(err.Error(), "all share by record") {
+		t.Errorf("error %v", err)
+	}
+	first.close()
 	w = newWorld(t, func(c *gateway.Config) { c.CooperativeFetch = false })
 	w.Topic("t", 1)
 	if err := w.run(w.judge("a", nil), ShareByRecord()).result(); err == nil || !strings.Contains(err.Error(), "cooperative.fetch.enable or") {

@@ -53,6 +53,7 @@ type coop struct {
 // acquired is an acquired range.
 type acquired struct {
 	tp          executor.TP // the partition
+	id          string      // of its topic
 	first, last int64
 	attempt     int32
 }
@@ -200,7 +201,7 @@ func (c *coop) fetch(ctx context.Context, records int32) error {
 			if code := kerr.ErrorForCode(p.ErrorCode); code != nil && err == nil {
 				err = fmt.Errorf("topic %s: %w", name, code)
 			}
-			given += c.take(ctx, tpOf(name, p.Partition), p)
+			given += c.take(ctx, tpOf(name, p.Partition), kadm.TopicID(c.topics[ti].id).String(), p)
 		}
 	}
 	if given >= int64(records)*3/4 && records > 0 { // it did not wait for records
@@ -303,7 +304,7 @@ func (c *coop) send(ctx context.Context, req *kmsg.FetchRequest) (*kmsg.FetchRes
 }
 
 // take takes in what a partition's answer gives, and returns how many offsets that are.
-func (c *coop) take(ctx context.Context, tp executor.TP, p *kmsg.FetchResponseTopicPartition) (given int64) {
+func (c *coop) take(ctx context.Context, tp executor.TP, id string, p *kmsg.FetchResponseTopicPartition) (given int64) {
 	ranges, err := tandemmsg.AcquiredRanges(p)
 	if err != nil || len(ranges) == 0 {
 		if err != nil {
@@ -327,7 +328,7 @@ func (c *coop) take(ctx context.Context, tp executor.TP, p *kmsg.FetchResponseTo
 	for _, r := range ranges {
 		from, _ := slices.BinarySearchFunc(records, r.First, func(r *kgo.Record, at int64) int { return int(min(max(r.Offset-at, -1), 1)) })
 		to, _ := slices.BinarySearchFunc(records, r.Last+1, func(r *kgo.Record, at int64) int { return int(min(max(r.Offset-at, -1), 1)) })
-		c.begin(tp, r, records[from:to])
+		c.begin(tp, id, r, records[from:to])
 		given += r.Last - r.First + 1
 	}
 	if f := c.s.cfg.hook.Fetched; f != nil {
@@ -344,18 +345,18 @@ func (c *coop) level() kgo.IsolationLevel {
 }
 
 // begin has the runner work on an acquired range.
-func (c *coop) begin(tp executor.TP, r tandemmsg.AcquiredRange, records []*kgo.Record) {
+func (c *coop) begin(tp executor.TP, id string, r tandemmsg.AcquiredRange, records []*kgo.Record) {
 	c.mu.Lock()
 	c.seq++
 	own := executor.TP{Topic: tp.Topic + "\x00" + strconv.FormatInt(c.seq, 10), Partition: tp.Partition}
-	c.ranges[own] = &acquired{tp: tp, first: r.First, last: r.Last, attempt: r.Attempt}
+	c.ranges[own] = &acquired{tp: tp, id: id, first: r.First, last: r.Last, attempt: r.Attempt}
 	c.mu.Unlock()
 	c.assign(own, r, records)
 }
 
 // retries are the attempts of records that were given out before: as often as they were, or more often where a member that had them has kept that. That
 // they were given out does not use up their last attempt: they may have done nothing but wait beside one that ended the process.
-func (c *coop) retries(tp executor.TP, r tandemmsg.AcquiredRange, records []*kgo.Record) (list []executor.Retry) {
+func (c *coop) retries(tp executor.TP, id string, r tandemmsg.AcquiredRange, records []*kgo.Record) (list []executor.Retry) {
 	var kept map[int64]attempts.State
 	if c.s.attempts != nil {
 		kept = c.s.attempts.Of(tp.Topic, tp.Partition)
@@ -365,7 +366,7 @@ func (c *coop) retries(tp executor.TP, r tandemmsg.AcquiredRange, records []*kgo
 		if limit := int32(c.s.cfg.attempts); limit > 0 {
 			before.Attempts = min(before.Attempts, limit-1)
 		}
-		if k, ok := kept[rec.Offset]; ok {
+		if k, ok := kept[rec.Offset]; ok && k.TopicID == id { // else of a topic that was there before under this name
 			before.Attempts, before.NextAt, before.Final, before.Cause = max(before.Attempts, k.Attempts), k.NextAt, k.Final, k.Cause
 		}
 		list = append(list, before)

@@ -53,7 +53,7 @@ func (c *coop) assign(own executor.TP, r tandemmsg.AcquiredRange, records []*kgo
 	}
 	c.mu.Unlock()
 	if r.Attempt > 1 {
-		a.Retries = c.retries(of.tp, r, records)
+		a.Retries = c.retries(of.tp, of.id, r, records)
 	}
 	if c.guards(r) {
 		a.Guard = c.s.cfg.guarded()

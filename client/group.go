@@ -93,6 +93,9 @@ func (s *session) watchGroup() {
 				return
 			}
 			if refused(err) {
+				if errors.Is(err, kerr.InconsistentGroupProtocol) {
+					err = fmt.Errorf("%w Members of a group all share by record (ShareByRecord, --no-order), or none does", err)
+				}
 				s.fail(fmt.Errorf("client: group %s: %w", s.cfg.group, err))
 				return
 			}

@@ -96,7 +96,7 @@ func (s *session) attemptsOfAcquired(changes []attempts.Change, c *executor.Comm
 	}
 	for _, r := range c.Retries {
 		delete(kept, r.Offset)
-		changes = append(changes, attempts.Change{ID: id(r.Offset), State: &attempts.State{Attempts: r.Attempts, NextAt: r.NextAt, Final: r.Final, Cause: r.Cause, Hash: r.Hash, Keyed: r.Keyed}})
+		changes = append(changes, attempts.Change{ID: id(r.Offset), State: &attempts.State{Attempts: r.Attempts, NextAt: r.NextAt, Final: r.Final, Cause: r.Cause, Hash: r.Hash, Keyed: r.Keyed, TopicID: a.id}})
 	}
 	for offset := range kept {
 		if a.first <= offset && offset <= a.last {
