@@ -23,6 +23,9 @@ import (
 // askPause is how long to wait before a question that was not answered is asked again.
 const askPause = 200 * time.Millisecond
 
+// createWait is how long a cluster that creates topics may take to create the one for dead letters.
+const createWait = 5 * time.Second
+
 // findCluster finds out what is behind --kafka, and returns the client's options for it: as it is when it is a gateway, or when
 // nothing is to be shared, otherwise with a gateway in this process.
 func findCluster(ctx context.Context, c config.Config, f *consumeCommand, topic string, log *slog.Logger) ([]client.Option, error) {
@@ -120,16 +123,15 @@ func checkTopics(ctx context.Context, cl *kgo.Client, up upstream.Config, f *con
 		return nil
 	}
 	err = findTopic(ctx, cl, f.deadLetter, true)
-	for err != nil && kerr.IsRetriable(err) && pause(ctx, askPause) { // a topic that the question made has no leader at once
-		if err = findTopic(ctx, cl, f.deadLetter, false); err == kerr.UnknownTopicOrPartition {
-			break
-		}
+	// A cluster that creates topics says that there is none, and creates it then. A new topic has no leader at once.
+	for asked := time.Now(); kerr.IsRetriable(err) && (err != kerr.UnknownTopicOrPartition || time.Since(asked) < createWait) && pause(ctx, askPause); {
+		err = findTopic(ctx, cl, f.deadLetter, false)
 	}
 	switch err {
 	case nil:
 		return nil
 	case kerr.UnknownTopicOrPartition:
-		return fmt.Errorf("--dead-letter: topic %s does not exist, and the cluster does not create it by itself: create it", f.deadLetter)
+		return fmt.Errorf("--dead-letter: topic %s does not exist, and the cluster has not created it within %v: create it", f.deadLetter, createWait)
 	}
 	return fmt.Errorf("--dead-letter: topic %s: %w", f.deadLetter, err)
 }

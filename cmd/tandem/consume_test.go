@@ -13,8 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // consuming is a `tandem consume` of this process.
@@ -380,6 +382,43 @@ func TestConsumeRefusesAViewWithoutItsGateway(t *testing.T) {
 			t.Errorf("%s: %d %s", more, code, stderr)
 		}
 	}
+}
+
+// Apache Kafka says that a topic does not exist, and creates it then: it may be asked for several times.
+func TestConsumeWaitsForADeadLetterTopicThatTheClusterCreates(t *testing.T) {
+	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "orders"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fake.Close()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(fake.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	const created = 4 // with this question
+	asked, creates := 0, make(chan struct{}, 1)
+	fake.ControlKey(int16(kmsg.Metadata), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		fake.KeepControl()
+		if topics := kreq.(*kmsg.MetadataRequest).Topics; len(topics) == 1 && topics[0].Topic != nil && *topics[0].Topic == "orders.failed" {
+			if asked++; asked == created {
+				creates <- struct{}{}
+			}
+		}
+		return nil, nil, false
+	})
+	c := startConsuming(t, "orders", "--group", "g", "--kafka", fake.ListenAddrs()[0], "--dead-letter", "orders.failed", "--", "cat")
+	select {
+	case <-creates:
+	case code := <-c.code:
+		c.code <- code
+		t.Fatalf("exit code %d: %s", code, c.stderr.String())
+	}
+	if _, err := kadm.NewClient(cl).CreateTopic(t.Context(), 1, 1, nil, "orders.failed"); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it consumes", func() bool { return strings.Contains(c.stderr.String(), "consuming from a cluster") })
+	c.end(t, "0 done")
 }
 
 func TestConsumeErrorsAreOneLine(t *testing.T) {
