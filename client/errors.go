@@ -17,9 +17,9 @@ var ErrStarted = errors.New("client: Run or Poll was called already")
 // polled: nothing was committed of them. The others are.
 var ErrNotAssigned = errors.New("client: not this client's to commit")
 
-// ErrNoGateway says that ShareByKey, or key ranges of Assign, were asked for, and that the addresses of Bootstrap are of no Tandem gateway.
-var ErrNoGateway = errors.New("client: key ranges need a Tandem gateway, and there is none behind the addresses of Bootstrap: name a gateway's, " +
-	"or carry one in the process with client.InProcess, or leave ShareByKey away for whole partitions")
+// ErrNoGateway says that ShareByKey, ShareByRecord, or key ranges of Assign were asked for, and that the addresses of Bootstrap are of no Tandem gateway.
+var ErrNoGateway = errors.New("client: ShareByKey, ShareByRecord and key ranges need a Tandem gateway, and there is none behind the addresses of Bootstrap: name a gateway's, " +
+	"or carry one in the process with client.InProcess, or leave the option away for whole partitions")
 
 // ErrNotTransactional is returned by Record.Produce where there is no transaction to write in.
 var ErrNotTransactional = errors.New("client: no transaction: Produce is for handlers, while they run, of a client with client.Transactional")
