@@ -67,6 +67,7 @@ type conn struct {
 	peer        string // the client's IP address
 	auth        authCache
 	members     map[memberKey]time.Time  // checked, see coop_member.go
+	committers  map[memberKey]time.Time  // checked, see txn_rights.go
 	slices      map[sliceKey]*sliceState // what this client commits, see groups.go
 	txns        map[int64]*icommit.Txn   // by producer id, see txn_facts.go
 	held        int64                    // of gw.requestMemory

@@ -131,6 +131,9 @@ func (c *conn) writeSources(ctx context.Context, call *commitCall, plans []*part
 			}
 			p.plan = p.picture.Plan(nil, env)
 		}
+		if p.plan.Unsettled {
+			continue // a transaction that is not decided may open the era: whoever comes next writes the row
+		}
 		for _, w := range append(p.plan.Added, p.plan.Source) {
 			added = append(added, p.addition(w))
 		}

@@ -77,7 +77,7 @@ func (c *conn) appendFacts(ctx context.Context, call *commitCall, plans []*partP
 			p.appended = append(p.appended, more...)
 			need = append(need, more...)
 		}
-		err := error(errNotOurs)
+		err := errNotOurs
 		if try < txnTries {
 			var held bool
 			if held, err = c.appendIn(ctx, call, need); held {

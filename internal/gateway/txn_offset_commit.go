@@ -70,6 +70,11 @@ func (c *conn) handleTxnOffsetCommit(ctx context.Context, req *kmsg.TxnOffsetCom
 		}
 	}
 	call.in = c.txnOf(req)
+	if len(call.ranges) > 0 {
+		if err := c.mayCommit(ctx, call); err != nil {
+			return nil, err
+		}
+	}
 	if slices.ContainsFunc(call.ranges, func(r rangeRow) bool { return r.code == 0 }) {
 		c.enlist(ctx, call)
 	}

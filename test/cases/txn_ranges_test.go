@@ -51,8 +51,8 @@ func (w *wire) wantStable(topic string, keys keyrange.Set, want string) {
 	w.t.Helper()
 	p, err := w.tryCommitted(topic, 0, keys, true)
 	got := p.String()
-	if err != nil {
-		got = err.(*kerr.Error).Message
+	if ke := (*kerr.Error)(nil); errors.As(err, &ke) {
+		got = ke.Message
 	}
 	if got != want {
 		w.t.Errorf("of %v a new owner is told %q, want %q", keys, got, want)
