@@ -20,6 +20,7 @@ func sum(records []*Record) *kgo.Record {
 
 // What is polled is committed together with what was made of it, whatever goes wrong.
 func TestTransact(t *testing.T) {
+	t.Parallel()
 	for name, disturb := range map[string]func(w *world){
 		"undisturbed": func(*world) {},
 		"offsets are refused": func(w *world) {
@@ -33,6 +34,7 @@ func TestTransact(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			these(t, func(t *testing.T, opts func(w *world) []Option) {
 				w := newPipeline(t, 40, 10)
 				c := w.client(append(opts(w), Transactional("me"))...)

@@ -51,7 +51,10 @@ func eachWay(t *testing.T, run func(t *testing.T, opts func(w *world) []Option))
 func these(t *testing.T, run func(t *testing.T, opts func(w *world) []Option), list ...int) {
 	t.Helper()
 	for _, i := range list {
-		t.Run(ways[i].name, func(t *testing.T) { run(t, ways[i].opts) })
+		t.Run(ways[i].name, func(t *testing.T) {
+			t.Parallel() // most of the time something waits
+			run(t, ways[i].opts)
+		})
 	}
 }
 
@@ -116,6 +119,7 @@ func newPipeline(t *testing.T, n, keys int) *world {
 
 // Whatever goes wrong in a transaction, each record is handled once, and what the handler wrote is there once and in order.
 func TestTransactionsAreDoneAgain(t *testing.T) {
+	t.Parallel()
 	const n, keys = 300, 10
 	refused := func(key kmsg.Key, err *kerr.Error, count int) func(w *world) {
 		return func(w *world) { w.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{key}, Err: err, Count: count}) }
@@ -139,6 +143,7 @@ func TestTransactionsAreDoneAgain(t *testing.T) {
 		"the end is lost, then v0": func(w *world) { w.setTransactionVersion(0); refused(kmsg.EndTxn, kerr.UnknownServerError, 2)(w) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			eachWay(t, func(t *testing.T, opts func(w *world) []Option) {
 				w := newPipeline(t, n, keys)
 				disturb(w)
@@ -224,10 +229,12 @@ func (c *cutConn) Read(p []byte) (int, error) {
 
 // When the answer to the end of a transaction is lost, the committed offsets tell whether it counts.
 func TestLostAnswers(t *testing.T) {
+	t.Parallel()
 	const n, keys = 300, 10
 	for _, key := range []kmsg.Key{kmsg.EndTxn, kmsg.TxnOffsetCommit, kmsg.Produce, kmsg.InitProducerID} {
 		for _, before := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, before %v", key.Name(), before), func(t *testing.T) {
+				t.Parallel()
 				these(t, func(t *testing.T, opts func(w *world) []Option) {
 					w := newPipeline(t, n, keys)
 					cut := &cutter{key: key, before: before}
@@ -247,6 +254,7 @@ func TestLostAnswers(t *testing.T) {
 
 // A broker that does not take records for longer than the transaction timeout: the transaction is aborted meanwhile, and done again.
 func TestTransactionsTimeOut(t *testing.T) {
+	t.Parallel()
 	eachWay(t, func(t *testing.T, opts func(w *world) []Option) {
 		const n, keys = 100, 10
 		w := newPipeline(t, n, keys)
@@ -269,6 +277,7 @@ func TestTransactionsTimeOut(t *testing.T) {
 
 // Who begins with a transactional id ends the one who has it, with an error that says so.
 func TestFencedByAnotherProcess(t *testing.T) {
+	t.Parallel()
 	eachWay(t, func(t *testing.T, opts func(w *world) []Option) {
 		w := newPipeline(t, 100, 10)
 		c := w.run(w.judge("first", copies), append(opts(w), Transactional("me"))...)
@@ -357,6 +366,7 @@ func TestProduceRefuses(t *testing.T) {
 
 // Members that share by record write what they have made of each record once, too; there is no order.
 func TestTransactionsByRecord(t *testing.T) {
+	t.Parallel()
 	const n, keys = 300, 10
 	for name, fault := range map[string]*kfake.Fault{
 		"undisturbed":         nil,
@@ -364,6 +374,7 @@ func TestTransactionsByRecord(t *testing.T) {
 		"the end is unknown":  {Keys: []kmsg.Key{kmsg.EndTxn}, Err: kerr.UnknownServerError, Count: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			these(t, func(t *testing.T, opts func(w *world) []Option) {
 				w := newPipeline(t, n, keys)
 				if fault != nil {
