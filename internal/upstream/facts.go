@@ -113,8 +113,12 @@ func (f *Facts) client() (*kgo.Client, error) {
 	if f.producer != nil {
 		return f.producer, nil
 	}
+	compressor, err := newFactsCompressor()
+	if err != nil {
+		return nil, err
+	}
 	client, err := kgo.NewClient(append(f.c.cfg.options(),
-		kgo.ProducerBatchCompression(kgo.Lz4Compression(), kgo.NoCompression()),
+		kgo.WithCompressor(compressor),
 		// Facts that are written twice do no harm, callers that wait beyond their
 		// time do.
 		kgo.AllowIdempotentProduceCancellation(),

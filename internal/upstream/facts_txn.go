@@ -16,7 +16,6 @@ import (
 	"github.com/tandem-kafka/tandem/internal/slicecache"
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -31,8 +30,6 @@ const (
 	txnBackoff = 20 * time.Millisecond
 	// txnBatch is about how many bytes of records one batch has: brokers take a mebibyte, as a rule.
 	txnBatch = 256 << 10
-	// txnCompress is from where on a batch is compressed.
-	txnCompress = 512
 	// lastTry is the last of the guesses which number comes next.
 	lastTry = 2
 	// explicitProduce is the highest version of Produce that does not add partitions to transactions, explicitEnlist that of AddPartitionsToTxn
@@ -267,12 +264,9 @@ func txnBatchOf(txn *icommit.Txn, first int32, records []byte, n int) []byte {
 		PartitionLeaderEpoch: -1, Magic: 2, Attributes: transactional, LastOffsetDelta: int32(n - 1), FirstTimestamp: now, MaxTimestamp: now,
 		ProducerID: txn.Producer.ID, ProducerEpoch: txn.Epoch, FirstSequence: first, NumRecords: int32(n), Records: records,
 	}
-	if len(records) >= txnCompress {
-		if c, err := kgo.DefaultCompressor(kgo.Lz4Compression()); err == nil {
-			packed, codec := c.Compress(new(bytes.Buffer), records)
-			if len(packed) < len(records) {
-				b.Records, b.Attributes = packed, b.Attributes|int16(codec)
-			}
+	if c, err := newFactsCompressor(); err == nil {
+		if packed, codec := c.Compress(new(bytes.Buffer), records); len(packed) < len(records) {
+			b.Records, b.Attributes = packed, b.Attributes|int16(codec)
 		}
 	}
 	out := b.AppendTo(nil)
