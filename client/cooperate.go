@@ -44,6 +44,7 @@ type coop struct {
 	looked      time.Time
 	coordinator int // -1: not known
 	contact     time.Time
+	lastHeard   atomic.Pointer[time.Time] // contact, for others
 	rate        float64 // records done per second
 	rated       time.Time
 	counted     int64
@@ -109,7 +110,7 @@ func (c *coop) handled(own executor.TP, offset int64, failed bool) {
 
 // run fetches until ctx ends.
 func (c *coop) run(ctx context.Context) {
-	c.contact = time.Now()
+	c.heard(time.Now())
 	for ctx.Err() == nil {
 		free := c.appetite()
 		quarter := c.s.cfg.session / 4
@@ -169,13 +170,25 @@ func (c *coop) failed(err error) {
 	c.s.log.Debug("a cooperative fetch failed; trying again", "error", err)
 }
 
+// heard says that a server heard of this member.
+func (c *coop) heard(at time.Time) {
+	c.contact = at
+	c.lastHeard.Store(&at)
+}
+
+// late reports whether others have by now what this member had: it was not heard of for its session timeout. Handlers ask, too.
+func (c *coop) late() bool {
+	at := c.lastHeard.Load()
+	return at != nil && time.Since(*at) > c.s.cfg.session
+}
+
 // fetch fetches once, for up to so many records.
 func (c *coop) fetch(ctx context.Context, records int32) error {
 	m := c.s.member()
 	if m.ID == "" || m.Generation < 0 {
 		return kerr.UnknownMemberID
 	}
-	if time.Since(c.contact) > c.s.cfg.session { // this process was halted: others have what it has
+	if c.late() { // this process was halted: others have what it has
 		c.drop()
 		c.untell(ctx, c.s.cfg.onLost)
 	}
@@ -188,7 +201,7 @@ func (c *coop) fetch(ctx context.Context, records int32) error {
 	if err != nil {
 		return err
 	}
-	c.contact = began
+	c.heard(began)
 	c.tell(ctx)
 	given := int64(0)
 	for ti := range resp.Topics {

@@ -21,6 +21,10 @@ func (s *session) handle(ctx context.Context, t *task) executor.Result {
 	}
 	own, offset, failed := t.TP(), t.Offset(), true // unless it returns
 	defer func() { s.coop.handled(own, offset, failed) }()
+	if s.coop.late() { // a process that was halted goes on in its handlers first: what they would begin with, others have
+		<-ctx.Done() // the next fetch lets go of it
+		return resultOf(ctx.Err())
+	}
 	err := s.timed(ctx, t)
 	failed = err != nil
 	return resultOf(err)

@@ -107,6 +107,9 @@ func TestWhatIsCommittedHoldsWhenATopicGrows(t *testing.T) {
 					t.Fatal(err, resp.Error())
 				}
 				l := d.run("after", func(context.Context, *client.Record) error { return nil }, fails)
+				if name == "by record" {
+					l.AnyOrder()
+				}
 				if r := l.Check(t, nil); r.Bad() || r.Duplicates > 0 {
 					t.Errorf("after the growth: %s", r)
 				}
