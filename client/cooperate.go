@@ -45,7 +45,7 @@ type coop struct {
 	coordinator int // -1: not known
 	contact     time.Time
 	lastHeard   atomic.Pointer[time.Time] // contact, for others
-	rate        float64 // records done per second
+	rate        float64                   // records done per second
 	rated       time.Time
 	counted     int64
 	ahead       time.Duration // for how long records are to be in memory

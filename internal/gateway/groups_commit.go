@@ -35,9 +35,10 @@ type commitCall struct {
 	named      map[rowKey]bool // rows of any ordinary topics, beside ranges
 	rows       []commitRow
 	ranges     []rangeRow
-	in         *icommit.Txn // where txn
-	abort      int16        // what says that the transaction is to be aborted
-	impatient  bool         // it has waited long enough for other transactions
+	in         *icommit.Txn               // where txn
+	abort      int16                      // what says that the transaction is to be aborted
+	impatient  bool                       // it has waited long enough for other transactions
+	pictures   map[*groupPart]readPicture // as they were when it began to plan, or were read since
 	// send sends the request with additions and returns the error codes of the
 	// rows named and of the additions, in order. Its request holds the client's
 	// rows of views but for those left out (code != 0).

@@ -69,10 +69,12 @@ func (call *commitCall) byPart() []*partPlan {
 // planCommit has those pictures read that are not there or too old, or that were
 // not read on this connection in this generation, and plans each part.
 func (c *conn) planCommit(ctx context.Context, call *commitCall, plans []*partPlan) error {
+	call.pictures = make(map[*groupPart]readPicture)
 	var stale []*groupPart
 	now := time.Now()
 	for _, p := range plans {
 		p.part.mu.Lock()
+		call.pictures[p.part] = readPicture{p.part.picture, p.part.views}
 		old := p.part.picture == nil || now.Sub(p.part.readAt) > c.gw.cfg.Limits.RefreshRows
 		begins := false
 		for _, i := range p.rows {
@@ -99,11 +101,25 @@ func (c *conn) planCommit(ctx context.Context, call *commitCall, plans []*partPl
 	return nil
 }
 
+// readPicture is a picture as a call found it, or as it was read for it. It serves
+// the call also when another connection drops the part's, since its own commit has
+// failed.
+type readPicture struct {
+	*progress.Picture
+	views []*View
+}
+
 // read reads parts afresh; rows of parts that cannot be read fail.
 func (c *conn) read(ctx context.Context, call *commitCall, plans []*partPlan, parts []*groupPart) error {
+	if call.pictures == nil {
+		call.pictures = make(map[*groupPart]readPicture)
+	}
 	codes, err := c.refresh(ctx, call.group, parts, call)
 	if err != nil {
 		return err
+	}
+	for part := range codes {
+		call.pictures[part] = readPicture{} // it was tried
 	}
 	for part, code := range codes {
 		for _, p := range plans {
@@ -128,12 +144,16 @@ func (call *commitCall) fail(p *partPlan, code int16) {
 // request.
 func (c *conn) plan(ctx context.Context, call *commitCall, p *partPlan) error {
 	p.part.mu.Lock()
-	if p.picture = p.part.picture; p.picture != nil {
+	p.picture = p.part.picture
+	if own := call.pictures[p.part]; p.picture == nil && slices.Equal(own.views, p.part.views) {
+		p.picture = own.Picture
+	}
+	if p.picture != nil {
 		p.picture = p.picture.Clone()
 	}
 	p.views, p.reads = p.part.views, p.part.reads
 	p.part.mu.Unlock()
-	if p.picture == nil { // could not be read, or another connection's commit failed just now
+	if p.picture == nil { // could not be read
 		p.plan = progress.Plan{}
 		for _, i := range p.rows {
 			if call.rows[i].code == 0 {
@@ -239,6 +259,7 @@ func (c *conn) replan(ctx context.Context, call *commitCall, plans []*partPlan) 
 		}
 	}
 	for again := true; again; {
+		call.pictures = nil
 		if err := c.read(ctx, call, plans, parts); err != nil {
 			return err
 		}

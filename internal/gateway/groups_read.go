@@ -256,6 +256,9 @@ func (c *conn) refresh(ctx context.Context, group string, parts []*groupPart, ca
 		p.picture, p.readAt = picture, at
 		p.reads++
 		p.mu.Unlock()
+		if call != nil {
+			call.pictures[p] = readPicture{picture, views[i]}
+		}
 	}
 	return codes, nil
 }

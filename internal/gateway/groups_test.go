@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -419,4 +420,54 @@ func TestCommitsToSourceAndViewAreWarnedOf(t *testing.T) {
 			t.Errorf("%d starts at %d, want what the plain consumer committed", v, start)
 		}
 	}
+}
+
+// Commits that Kafka refuses, of a member whose generation is over, make the gateway read again what the group has; those of others are not refused because of it.
+func TestCommitsBesideThoseThatAreRefused(t *testing.T) {
+	t.Parallel()
+	w := anyWorld(t)
+	orders, g := w.names(t)
+	w.topic(orders, 2)
+	w.produce(orders, 100)
+	view := w.view(orders, 4)
+	request := func(offset int64, generation int32, member string, partitions ...int32) *kmsg.OffsetCommitRequest {
+		req := kmsg.NewPtrOffsetCommitRequest()
+		req.Group, req.Generation, req.MemberID = g, generation, member
+		rt := kmsg.NewOffsetCommitRequestTopic()
+		rt.Topic, rt.TopicID = view, w.gw.views.Name(view).BackingID
+		for _, p := range partitions {
+			rp := kmsg.NewOffsetCommitRequestTopicPartition()
+			rp.Partition, rp.Offset = p, offset
+			rt.Partitions = append(rt.Partitions, rp)
+		}
+		req.Topics = append(req.Topics, rt)
+		return req
+	}
+	var others sync.WaitGroup
+	ctx, stop := context.WithCancel(t.Context())
+	for i := range int32(4) {
+		c := w.client(kgo.RequestRetries(0))
+		others.Go(func() {
+			for ctx.Err() == nil {
+				resp, err := request(50, 7, "ghost", i).RequestWith(ctx, c)
+				if err == nil && resp.Topics[0].Partitions[0].ErrorCode == 0 {
+					t.Error("a member that is none may commit")
+				}
+			}
+		})
+	}
+	c := w.client(kgo.RequestRetries(0))
+	for i := range int64(300) {
+		resp, err := request(i/3, -1, "", 0, 1, 2, 3).RequestWith(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range resp.Topics[0].Partitions {
+			if p.ErrorCode != 0 {
+				t.Errorf("commit %d of virtual partition %d: %v", i, p.Partition, kerr.ErrorForCode(p.ErrorCode))
+			}
+		}
+	}
+	stop()
+	others.Wait()
 }

@@ -24,7 +24,7 @@ func TestMatrixOnEmbeddedEngine(t *testing.T) {
 	all(t, g, "java,java-848,kafkajs,kafka-go", "mix")
 }
 
-// An older and a newer Kafka behind the gateway: the consumers of a part of the libraries, exactly-once, and key ranges.
+// An older and a newer Kafka behind the gateway: the consumers of a part of the libraries, and exactly-once.
 func TestMatrixOnOtherVersions(t *testing.T) {
 	for _, version := range []string{"3.9.1", "4.4.0"} {
 		t.Run(version, func(t *testing.T) {
@@ -32,7 +32,6 @@ func TestMatrixOnOtherVersions(t *testing.T) {
 			g := onKafka(t, version)
 			g.matrix(t, "--client", "java,confluent-kafka,franz-go,sarama", "--restart", "--codec", "mix", "--records", "1500", "--parallel", "4")
 			ExactlyOnce(t, g, "confluent-kafka")
-			SharedByKey(t, g, "mix", false)
 		})
 	}
 }
