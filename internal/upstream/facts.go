@@ -17,8 +17,9 @@ import (
 // Facts reads and writes the topic of individual commits for icommit.Log. Its
 // methods may be called from any goroutine.
 type Facts struct {
-	c      *Cluster
-	reader *Reader
+	c          *Cluster
+	reader     *Reader
+	compressor factsCompressor
 
 	mu       sync.Mutex
 	closed   bool
@@ -33,7 +34,9 @@ const factsBytes = 1 << 20
 
 // Facts returns the reader and writer of the topic of individual commits; Close
 // ends its connections.
-func (c *Cluster) Facts() *Facts { return &Facts{c: c, reader: c.Reader()} }
+func (c *Cluster) Facts() *Facts {
+	return &Facts{c: c, reader: c.Reader(), compressor: newFactsCompressor()}
+}
 
 // Close cuts the connections; what is under way fails.
 func (f *Facts) Close() {
@@ -113,12 +116,8 @@ func (f *Facts) client() (*kgo.Client, error) {
 	if f.producer != nil {
 		return f.producer, nil
 	}
-	compressor, err := newFactsCompressor()
-	if err != nil {
-		return nil, err
-	}
 	client, err := kgo.NewClient(append(f.c.cfg.options(),
-		kgo.WithCompressor(compressor),
+		kgo.WithCompressor(f.compressor),
 		// Facts that are written twice do no harm, callers that wait beyond their
 		// time do.
 		kgo.AllowIdempotentProduceCancellation(),

@@ -11,12 +11,16 @@ import (
 // that it is used.
 const smallBatch = 2 << 10
 
-// factsCompressor is how batches of facts are compressed.
+// factsCompressor is how batches of facts are compressed. Its buffers are pooled: there
+// is one for all of them.
 type factsCompressor struct{ kgo.Compressor }
 
-func newFactsCompressor() (factsCompressor, error) {
+func newFactsCompressor() factsCompressor {
 	c, err := kgo.DefaultCompressor(kgo.Lz4Compression(), kgo.NoCompression())
-	return factsCompressor{c}, err
+	if err != nil { // only for codecs that there are not
+		panic(err)
+	}
+	return factsCompressor{c}
 }
 
 // Compress implements kgo.Compressor.

@@ -203,7 +203,7 @@ func (f *Facts) sequence(ctx context.Context, src slicecache.Source, txn *icommi
 
 // produce sends a batch to the partition's leader and returns its first offset.
 func (f *Facts) produce(ctx context.Context, src slicecache.Source, txn *icommit.Txn, first int32, records []byte, n int) (base int64, err error) {
-	batch := txnBatchOf(txn, first, records, n)
+	batch := f.txnBatchOf(txn, first, records, n)
 	err = f.reader.retry(ctx, src, patience, func(ctx context.Context, c *Conn) error {
 		req := kmsg.NewPtrProduceRequest()
 		if err := c.Version(req); err != nil {
@@ -257,17 +257,15 @@ func encodeRecords(entries []icommit.Entry) (records []byte, n int) {
 }
 
 // txnBatchOf is a record batch of magic 2 of a transaction.
-func txnBatchOf(txn *icommit.Txn, first int32, records []byte, n int) []byte {
+func (f *Facts) txnBatchOf(txn *icommit.Txn, first int32, records []byte, n int) []byte {
 	const transactional = 0x10
 	now := time.Now().UnixMilli()
 	b := kmsg.RecordBatch{
 		PartitionLeaderEpoch: -1, Magic: 2, Attributes: transactional, LastOffsetDelta: int32(n - 1), FirstTimestamp: now, MaxTimestamp: now,
 		ProducerID: txn.Producer.ID, ProducerEpoch: txn.Epoch, FirstSequence: first, NumRecords: int32(n), Records: records,
 	}
-	if c, err := newFactsCompressor(); err == nil {
-		if packed, codec := c.Compress(new(bytes.Buffer), records); len(packed) < len(records) {
-			b.Records, b.Attributes = packed, b.Attributes|int16(codec)
-		}
+	if packed, codec := f.compressor.Compress(new(bytes.Buffer), records); packed != nil && len(packed) < len(records) {
+		b.Records, b.Attributes = packed, b.Attributes|int16(codec)
 	}
 	out := b.AppendTo(nil)
 	binary.BigEndian.PutUint32(out[8:], uint32(len(out)-12))

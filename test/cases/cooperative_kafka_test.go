@@ -102,8 +102,7 @@ func TestRightsOfCooperativeFetches(t *testing.T) {
 	topic, group := harness.Name(t, "secured"), harness.Name(t, "group")
 	harness.CreateTopic(t, k.Bootstrap, topic, 1)
 	gatewayRights(t, k, topic)
-	allow(t, k, "tandem", icommit.TopicName, kadm.OpRead, kadm.OpWrite, kadm.OpCreate, kadm.OpDescribe)
-	allow(t, k, "tandem", offsetsTopic, kadm.OpDescribe, kadm.OpDescribeConfigs)
+	individualRights(t, k)
 	harness.Produce(t, k.Bootstrap, harness.NewLedger(), harness.Production{Topic: topic, Records: 20, Bytes: 50})
 	g := harness.StartGateway(t, harness.GatewayConfig{Kafka: k.SASL, YAML: `
 kafka:

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tandem-kafka/tandem/internal/icommit"
 	"github.com/tandem-kafka/tandem/test/harness"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -91,6 +92,13 @@ func gatewayRights(t *testing.T, k *harness.Kafka, sources string) {
 	t.Helper()
 	allow(t, k, "tandem", "__tandem_views", kadm.OpRead, kadm.OpWrite, kadm.OpCreate, kadm.OpDescribe, kadm.OpAlter, kadm.OpDescribeConfigs)
 	allow(t, k, "tandem", sources+"*", kadm.OpRead, kadm.OpCreate, kadm.OpDelete, kadm.OpAlter, kadm.OpDescribe)
+}
+
+// individualRights is what that user needs for individual commits, too.
+func individualRights(t *testing.T, k *harness.Kafka) {
+	t.Helper()
+	allow(t, k, "tandem", icommit.TopicName, kadm.OpRead, kadm.OpWrite, kadm.OpCreate, kadm.OpDescribe)
+	allow(t, k, "tandem", offsetsTopic, kadm.OpDescribe, kadm.OpDescribeConfigs)
 }
 
 // attempt reads a view with a group's offsets out of it, until records come or an error does.

@@ -292,8 +292,7 @@ func TestRightsToWriteInTransactions(t *testing.T) {
 	topic := harness.Name(t, "orders")
 	harness.CreateTopic(t, k.Bootstrap, topic, 1)
 	gatewayRights(t, k, topic)
-	allow(t, k, "tandem", "__individual_commit_offsets", kadm.OpCreate, kadm.OpRead, kadm.OpWrite, kadm.OpDescribe)
-	allow(t, k, "tandem", "__consumer_offsets", kadm.OpDescribe, kadm.OpDescribeConfigs)
+	individualRights(t, k)
 	allow(t, k, "tandem", "group:tandem", kadm.OpDescribe)
 	allow(t, k, "alice", topic, kadm.OpRead)
 	e := engine{kafka: k.Bootstrap, gateway: harness.StartGateway(t, harness.GatewayConfig{Kafka: k.SASL, YAML: `
