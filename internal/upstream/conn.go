@@ -133,6 +133,19 @@ func (c *Conn) Version(req kmsg.Request) error {
 	return nil
 }
 
+// ask sends a request in the highest version that both sides know, but limit at most, and waits for its response.
+func ask[T kmsg.Response](ctx context.Context, c *Conn, req kmsg.Request, limit int16) (resp T, err error) {
+	if err := c.Version(req); err != nil {
+		return resp, err
+	}
+	req.SetVersion(min(req.GetVersion(), limit))
+	kresp, err := c.RoundTrip(ctx, req)
+	if err != nil {
+		return resp, err
+	}
+	return kresp.(T), nil
+}
+
 // RoundTrip sends a request whose version is set and waits for its response.
 // Any error but a context's end before the write leaves the connection closed.
 func (c *Conn) RoundTrip(ctx context.Context, req kmsg.Request) (resp kmsg.Response, err error) {

@@ -44,44 +44,27 @@ func (f *Facts) Enlist(ctx context.Context, _ icommit.Topic, partition int32, tx
 		if err != nil {
 			return err
 		}
-		c, pooled, err := f.reader.acquire(ctx, addr)
-		if err != nil {
-			return err
-		}
-		code, err := enlist(ctx, c, partition, txn)
-		if err != nil {
-			f.reader.drop(c)
-			if pooled {
-				f.reader.dropIdle(addr) // the others are likely as stale
-			}
-			return err
-		}
-		f.reader.release(addr, c)
-		return kerr.ErrorForCode(code)
+		_, _, err = f.reader.at(ctx, addr, func(ctx context.Context, c *Conn) error { return enlist(ctx, c, partition, txn) })
+		return err
 	})
 }
 
-func enlist(ctx context.Context, c *Conn, partition int32, txn *icommit.Txn) (code int16, err error) {
+func enlist(ctx context.Context, c *Conn, partition int32, txn *icommit.Txn) error {
 	req := kmsg.NewPtrAddPartitionsToTxnRequest()
-	if err := c.Version(req); err != nil {
-		return 0, err
-	}
-	req.Version = min(req.Version, explicitEnlist)
 	req.TransactionalID, req.ProducerID, req.ProducerEpoch = txn.ID, txn.Producer.ID, txn.Epoch
 	t := kmsg.NewAddPartitionsToTxnRequestTopic()
 	t.Topic, t.Partitions = icommit.TopicName, []int32{partition}
 	req.Topics = append(req.Topics, t)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	kresp, err := c.RoundTrip(ctx, req)
+	resp, err := ask[*kmsg.AddPartitionsToTxnResponse](ctx, c, req, explicitEnlist)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	resp := kresp.(*kmsg.AddPartitionsToTxnResponse)
 	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
-		return 0, errThrottled
+		return errThrottled
 	}
-	return resp.Topics[0].Partitions[0].ErrorCode, nil
+	return kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
 }
 
 // coordinator is the address of a transaction's coordinator.
@@ -178,14 +161,10 @@ func (f *Facts) sequence(ctx context.Context, src slicecache.Source, txn *icommi
 		t := kmsg.NewDescribeProducersRequestTopic()
 		t.Topic, t.Partitions = src.Topic, []int32{src.Partition}
 		req.Topics = append(req.Topics, t)
-		if err := c.Version(req); err != nil {
-			return err
-		}
-		kresp, err := c.RoundTrip(ctx, req)
+		resp, err := ask[*kmsg.DescribeProducersResponse](ctx, c, req, newest)
 		if err != nil {
 			return err
 		}
-		resp := kresp.(*kmsg.DescribeProducersResponse)
 		if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
 			return errThrottled
 		}
@@ -206,17 +185,12 @@ func (f *Facts) produce(ctx context.Context, src slicecache.Source, txn *icommit
 	batch := f.txnBatchOf(txn, first, records, n)
 	err = f.reader.retry(ctx, src, patience, func(ctx context.Context, c *Conn) error {
 		req := kmsg.NewPtrProduceRequest()
-		if err := c.Version(req); err != nil {
-			return err
-		}
+		limit := byName(src)
 		switch {
 		case !txn.Implicit:
-			req.Version = min(req.Version, explicitProduce)
-		case req.Version <= explicitProduce: // a broker that is not upgraded yet
+			limit = explicitProduce
+		case c.versions[req.Key()][1] <= explicitProduce: // a broker that is not upgraded yet
 			return fmt.Errorf("the leader of %s does not know transactions v2: %w", src.Topic, kerr.NotEnoughReplicas)
-		}
-		if src.TopicID == ([16]byte{}) {
-			req.Version = min(req.Version, 12)
 		}
 		req.TransactionID, req.Acks, req.TimeoutMillis = &txn.ID, -1, int32(patience.Milliseconds())
 		t := kmsg.NewProduceRequestTopic()
@@ -225,11 +199,10 @@ func (f *Facts) produce(ctx context.Context, src slicecache.Source, txn *icommit
 		p.Partition, p.Records = src.Partition, batch
 		t.Partitions = append(t.Partitions, p)
 		req.Topics = append(req.Topics, t)
-		kresp, err := c.RoundTrip(ctx, req)
+		resp, err := ask[*kmsg.ProduceResponse](ctx, c, req, limit)
 		if err != nil {
 			return err
 		}
-		resp := kresp.(*kmsg.ProduceResponse)
 		if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
 			return errThrottled
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -68,17 +69,10 @@ func (r *Reader) Fetch(ctx context.Context, src slicecache.Source, offset int64,
 	var out slicecache.Fetched
 	err := r.retry(ctx, src, maxWait, func(ctx context.Context, c *Conn) error {
 		req := fetchRequest(src, offset, readCommitted, maxWait, minBytes, maxBytes)
-		if err := c.Version(req); err != nil {
-			return err
-		}
-		if src.TopicID == ([16]byte{}) {
-			req.Version = min(req.Version, 12)
-		}
-		kresp, err := c.RoundTrip(ctx, req)
+		resp, err := ask[*kmsg.FetchResponse](ctx, c, req, byName(src))
 		if err != nil {
 			return err
 		}
-		resp := kresp.(*kmsg.FetchResponse)
 		if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
 			return err
 		}
@@ -100,6 +94,20 @@ func (r *Reader) Fetch(ctx context.Context, src slicecache.Source, offset int64,
 
 // errThrottled says that the broker answered without the partition asked for.
 var errThrottled = errors.New("upstream: the broker's answer leaves the partition out")
+
+// newest limits no request's version, lastByName those that name topics by their names.
+const (
+	newest     = math.MaxInt16
+	lastByName = 12 // of Fetch and of Produce
+)
+
+// byName is the highest version of a Fetch or Produce of a partition.
+func byName(src slicecache.Source) int16 {
+	if src.TopicID == ([16]byte{}) {
+		return lastByName
+	}
+	return newest
+}
 
 func fetchRequest(src slicecache.Source, offset int64, readCommitted bool, maxWait time.Duration, minBytes, maxBytes int32) *kmsg.FetchRequest {
 	req := kmsg.NewPtrFetchRequest()
@@ -130,14 +138,10 @@ func (r *Reader) ListOffset(ctx context.Context, src slicecache.Source, timestam
 		p.Partition, p.Timestamp, p.CurrentLeaderEpoch = src.Partition, timestamp, -1
 		t.Partitions = append(t.Partitions, p)
 		req.Topics = append(req.Topics, t)
-		if err := c.Version(req); err != nil {
-			return err
-		}
-		kresp, err := c.RoundTrip(ctx, req)
+		resp, err := ask[*kmsg.ListOffsetsResponse](ctx, c, req, newest)
 		if err != nil {
 			return err
 		}
-		resp := kresp.(*kmsg.ListOffsetsResponse)
 		if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
 			return errThrottled
 		}
@@ -160,14 +164,10 @@ func (r *Reader) EpochEnd(ctx context.Context, src slicecache.Source, epoch int3
 		p.Partition, p.LeaderEpoch, p.CurrentLeaderEpoch = src.Partition, epoch, -1
 		t.Partitions = append(t.Partitions, p)
 		req.Topics = append(req.Topics, t)
-		if err := c.Version(req); err != nil {
-			return err
-		}
-		kresp, err := c.RoundTrip(ctx, req)
+		resp, err := ask[*kmsg.OffsetForLeaderEpochResponse](ctx, c, req, newest)
 		if err != nil {
 			return err
 		}
-		resp := kresp.(*kmsg.OffsetForLeaderEpochResponse)
 		if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
 			return errThrottled
 		}
@@ -206,24 +206,15 @@ func (r *Reader) try(ctx context.Context, src slicecache.Source, do func(context
 	if err != nil {
 		return kerr.IsRetriable(err) || !isKafkaError(err), err
 	}
-	c, pooled, err := r.acquire(ctx, addr)
-	if err != nil {
-		r.forget(src.Topic)
-		return true, err
-	}
-	err = do(ctx, c)
-	if err == nil || isKafkaError(err) || errors.Is(err, errThrottled) {
-		r.release(addr, c)
-	} else {
-		r.drop(c)
-		if pooled {
-			r.dropIdle(addr) // the others are likely as stale
-		} else {
+	answered, pooled, err := r.at(ctx, addr, do)
+	switch {
+	case err == nil:
+		return false, nil
+	case !answered:
+		if !pooled {
 			r.forget(src.Topic)
 		}
 		return true, err
-	}
-	switch {
 	case errors.Is(err, errThrottled):
 		return true, err
 	case errors.Is(err, kerr.NotLeaderForPartition), errors.Is(err, kerr.LeaderNotAvailable), errors.Is(err, kerr.FencedLeaderEpoch),
@@ -233,6 +224,23 @@ func (r *Reader) try(ctx context.Context, src slicecache.Source, do func(context
 		return true, err
 	}
 	return false, err
+}
+
+// at runs do on a connection to a broker. answered is whether the broker did, pooled whether the connection was there before.
+func (r *Reader) at(ctx context.Context, addr string, do func(context.Context, *Conn) error) (answered, pooled bool, err error) {
+	c, pooled, err := r.acquire(ctx, addr)
+	if err != nil {
+		return false, false, err
+	}
+	if err = do(ctx, c); err == nil || isKafkaError(err) || errors.Is(err, errThrottled) {
+		r.release(addr, c)
+		return true, pooled, err
+	}
+	r.drop(c)
+	if pooled {
+		r.dropIdle(addr) // the others are likely as stale
+	}
+	return false, pooled, err
 }
 
 func isKafkaError(err error) bool {
