@@ -16,7 +16,7 @@ import (
 
 // cluster is a small Kafka in this process, with records of three keys in the topic orders.
 func cluster() (address string, stop func()) {
-	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "orders", "orders.dlq"))
+	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "orders", "orders.dlq", "orders.priced"))
 	if err != nil {
 		panic(err)
 	}
@@ -156,4 +156,93 @@ func ExampleAssign() {
 	)
 	fmt.Println(c != nil, err)
 	// Output: true <nil>
+}
+
+// Work without order: any process takes whatever record is next.
+func ExampleShareByRecord() {
+	address, stop := cluster()
+	defer stop()
+	c, err := client.New(
+		client.Bootstrap(address), client.InProcess(), client.Group("welcome"), client.Topics("orders"),
+		client.ShareByRecord(),
+		client.Concurrency(8),
+		client.SessionTimeout(10*time.Second), // what a process has that is not heard of for so long goes to others
+		quiet,
+	)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	done := make(chan string)
+	go func() {
+		for range 6 {
+			fmt.Println(<-done)
+		}
+		cancel()
+	}()
+	err = c.Run(ctx, func(_ context.Context, r *client.Record) error {
+		done <- fmt.Sprintf("%s, attempt %d", r.Value, r.Attempt)
+		return nil
+	})
+	fmt.Println(err)
+	// Unordered output:
+	// order 0, attempt 1
+	// order 1, attempt 1
+	// order 2, attempt 1
+	// order 3, attempt 1
+	// order 4, attempt 1
+	// order 5, attempt 1
+	// <nil>
+}
+
+// Exactly once: what the handler writes, and the commits of the records that it was made of, are one transaction.
+func ExampleTransactional() {
+	address, stop := cluster()
+	defer stop()
+	c, err := client.New(
+		client.Bootstrap(address), client.InProcess(), client.Group("pricing"), client.Topics("orders"),
+		client.ShareByKey(),
+		client.Transactional("pricing-0"), // each process that runs has its own
+		client.CommitInterval(10*time.Millisecond),
+		quiet,
+	)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	go func() {
+		readCommitted(address, "orders.priced", 6)
+		cancel()
+	}()
+	err = c.Run(ctx, func(_ context.Context, r *client.Record) error {
+		return r.Produce(&kgo.Record{Topic: "orders.priced", Key: r.Key, Value: fmt.Appendf(nil, "%s costs 5", r.Value)})
+	})
+	fmt.Println(err)
+	// Unordered output:
+	// customer-0: order 0 costs 5
+	// customer-1: order 1 costs 5
+	// customer-2: order 2 costs 5
+	// customer-0: order 3 costs 5
+	// customer-1: order 4 costs 5
+	// customer-2: order 5 costs 5
+	// <nil>
+}
+
+// readCommitted prints n records that transactions have written to a topic.
+func readCommitted(address, topic string, n int) {
+	reader, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	if err != nil {
+		panic(err)
+	}
+	defer reader.Close()
+	for read := 0; read < n; {
+		reader.PollFetches(context.Background()).EachRecord(func(r *kgo.Record) {
+			fmt.Printf("%s: %s\n", r.Key, r.Value)
+			read++
+		})
+	}
 }
