@@ -13,27 +13,28 @@ DEMO ?=
 SCENARIOS = ./test/matrix ./test/cases ./test/chaos
 FAST = $$(go list ./... | grep -v -e /test/ -e /bench)
 
-.PHONY: build test check soak bench demo clients needs
+.PHONY: build test test-again check soak bench demo clients report needs
 
 build: ## the binary, in bin/tandem
 	go build -o bin/tandem ./cmd/tandem
 
-test: needs clients ## everything once, on real Kafka and on the embedded engine: at most 15 minutes on 2 cores
-	go build -o bin/report ./test/report
+test: report needs clients ## everything once, on real Kafka and on the embedded engine: at most 15 minutes on 2 cores
 	{ failed=0; go test -json -count=1 -p 3 -parallel 4 $$(go list ./... | grep -v $(patsubst .%,-e %$$,$(SCENARIOS))) || failed=1; \
-	  go test -json -count=1 -timeout 15m -p 1 $(SCENARIOS) || failed=1; exit $$failed; } | bin/report
+	  go test -json -count=1 -timeout 15m -p 1 $(SCENARIOS) || failed=1; exit $$failed; } | bin/report -failed bin/failed-tests
 
-check: $(LINT) ## formats, vet, linters, repository rules, the fast packages under the race detector: at most 3 minutes once cached
+test-again: report ## what failed in the last `make test`, once more: what passes now is flaky
+	bin/report -again bin/failed-tests
+
+check: $(LINT) report ## formats, vet, linters, repository rules, the fast packages under the race detector: at most 3 minutes once cached
 	@bad=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); [ -z "$$bad" ] || { echo "gofmt -w $$bad" >&2; exit 1; }
 	go vet ./...
 	$(LINT) run
-	go test -short ./test/...
-	go test -short -race -p 3 -parallel 4 $(FAST)
+	{ failed=0; go test -json -short ./test/... || failed=1; \
+	  go test -json -short -race -p 3 -parallel 4 $(FAST) || failed=1; exit $$failed; } | bin/report -failed bin/failed-checks
 	cd test/clients/go && go vet ./...
 	test/clients/check-test
 
-soak: needs clients ## long rounds: codecs, restarts, seeds. SOAK_MINUTES bounds it
-	go build -o bin/report ./test/report
+soak: report needs clients ## long rounds: codecs, restarts, seeds. SOAK_MINUTES bounds it
 	TANDEM_SOAK=1 SOAK_MINUTES=$(SOAK_MINUTES) go test -json -count=1 -timeout $$(( $(SOAK_MINUTES) + 15 ))m -p 1 -run '^TestSoak' ./... | bin/report
 
 bench: ## the measurements of docs/benchmarks.md
@@ -45,6 +46,9 @@ demo: ## the demonstration, on the embedded engine
 clients: needs ## the client libraries and the jars of Kafka, for the tests
 	test/clients/setup
 	test/kafka/kafka-cluster fetch
+
+report:
+	@go build -o bin/report ./test/report
 
 needs:
 	@for need in "go:Go 1.26" "java:a Java 17 JDK" "javac:a Java 17 JDK" "mvn:Maven" "node:Node.js 20" "npm:npm" "python3:Python 3 with venv"; do \

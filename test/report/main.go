@@ -1,13 +1,19 @@
 // Command report reads the output of `go test -json` and prints one line for each package, all output of the tests that failed, the
 // slowest tests, and a closing line "N passed, N failed, N skipped". It exits with 1 when something failed or no test ran.
+//
+//	report [-failed FILE]   the output is on the standard input; what failed is written to FILE
+//	report -again FILE      runs what FILE says once more, and writes to it what failed twice; the closing line is that of both runs together
 package main
 
 import (
 	"bufio"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -23,10 +29,40 @@ type event struct {
 	FailedBuild string
 }
 
-func main() { os.Exit(report(os.Stdin, os.Stdout)) }
+func main() {
+	failed := flag.String("failed", "", "file to write what failed to")
+	again := flag.String("again", "", "file with what failed, to run once more")
+	flag.Parse()
+	if *again != "" {
+		os.Exit(repeat(*again, goTest, os.Stdout))
+	}
+	os.Exit(report(os.Stdin, os.Stdout, *failed))
+}
 
-func report(in io.Reader, out io.Writer) int {
-	passed, failed, skipped, broken := 0, 0, 0, 0
+func report(in io.Reader, out io.Writer, failed string) int {
+	r := read(in, out)
+	if failed != "" {
+		broken := r.broken("")
+		if err := write(failed, broken, r.besides(broken)); err != nil {
+			fmt.Fprintln(os.Stderr, "report:", err)
+			return 1
+		}
+	}
+	return conclude(out, r.total())
+}
+
+// conclude prints the closing line.
+func conclude(out io.Writer, c counts) int {
+	fmt.Fprintf(out, "\n%v\n", c)
+	if c.failed > 0 || c.passed == 0 {
+		return 1
+	}
+	return 0
+}
+
+// read takes in the output of `go test -json` and prints everything but the closing line.
+func read(in io.Reader, out io.Writer) results {
+	r := results{}
 	output := map[string]*strings.Builder{}
 	var slow []event
 	lines := bufio.NewReader(in)
@@ -38,6 +74,7 @@ func report(in io.Reader, out io.Writer) int {
 				fmt.Fprint(out, line)
 				continue
 			}
+			r.add(e)
 			id := e.Package + e.ImportPath + " " + e.Test
 			if output[id] == nil {
 				output[id] = &strings.Builder{}
@@ -48,7 +85,6 @@ func report(in io.Reader, out io.Writer) int {
 				continue
 			case "pass", "fail", "skip":
 			case "build-fail":
-				broken++
 				fmt.Fprint(out, output[id])
 				continue
 			default:
@@ -56,17 +92,17 @@ func report(in io.Reader, out io.Writer) int {
 			}
 			switch {
 			case e.Test == "" && e.Action == "fail":
+				for _, other := range slices.Sorted(maps.Keys(output)) {
+					if strings.HasPrefix(other, e.Package+" Test") { // which has the reason, if the package died or took too long
+						fmt.Fprintf(out, "--- did not end: %s\n%s", other, output[other])
+						delete(output, other)
+					}
+				}
 				fmt.Fprintf(out, "FAIL  %s  %.1fs\n%s", e.Package, e.Elapsed, output[id])
-				broken++
 			case e.Test == "":
 				fmt.Fprintf(out, "%-5s %s  %.1fs\n", map[string]string{"pass": "ok", "skip": "-"}[e.Action], e.Package, e.Elapsed)
 			case e.Action == "fail":
-				failed++
 				fmt.Fprintf(out, "--- failed: %s\n%s", id, output[id])
-			case e.Action == "skip":
-				skipped++
-			default:
-				passed++
 			}
 			if e.Test != "" && e.Elapsed > 10 && !strings.Contains(e.Test, "/") {
 				slow = append(slow, e)
@@ -81,12 +117,5 @@ func report(in io.Reader, out io.Writer) int {
 	for _, e := range slow[:min(len(slow), 15)] {
 		fmt.Fprintf(out, "slow: %6.1fs %s %s\n", e.Elapsed, e.Package, e.Test)
 	}
-	if failed == 0 {
-		failed = broken // a package that does not build, or that died outside a test
-	}
-	fmt.Fprintf(out, "\n%d passed, %d failed, %d skipped\n", passed, failed, skipped)
-	if failed > 0 || passed == 0 {
-		return 1
-	}
-	return 0
+	return r
 }
