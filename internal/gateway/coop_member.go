@@ -15,7 +15,8 @@ type memberKey struct {
 	generation    int32
 }
 
-// memberTrust is for how long it is believed that a member is one.
+// memberTrust is for how long it is believed that a member is one, while no later
+// generation of its group is known: that may be one without it.
 const memberTrust = time.Second
 
 // checkMember asks Kafka, on the client's own connection and so with its
@@ -28,7 +29,8 @@ const memberTrust = time.Second
 func (c *conn) checkMember(ctx context.Context, ask tandemmsg.Cooperative) (code int16, first bool, members map[string]int32, err error) {
 	k := memberKey{ask.Group, ask.Member, ask.Generation}
 	at, known := c.members[k]
-	if known && time.Since(at) < min(memberTrust, time.Duration(ask.SessionTimeout)*time.Millisecond/4) {
+	trust := min(memberTrust, time.Duration(ask.SessionTimeout)*time.Millisecond/4)
+	if known && time.Since(at) < trust && !c.gw.generations.over(ask.Group, ask.Generation) {
 		return 0, false, nil, nil
 	}
 	req := kmsg.NewPtrHeartbeatRequest()
@@ -59,6 +61,7 @@ func (c *conn) checkMember(ctx context.Context, ask tandemmsg.Cooperative) (code
 		c.members = make(map[memberKey]time.Time)
 	}
 	c.members[k] = time.Now()
+	c.gw.generations.note(ask.Group, ask.Generation)
 	return 0, !known, members, nil
 }
 

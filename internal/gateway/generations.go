@@ -7,8 +7,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// generations are the latest in which the cluster accepted commits of groups
-// through this gateway. A Fetch of key ranges may name the generation of its member
+// generations are the latest in which the cluster accepted commits of groups, or
+// members of cooperative fetches, through this gateway. A Fetch of key ranges may name the generation of its member
 // (tandemmsg.Member): one that is over is told so, as a commit of its would be.
 // The cluster is not asked for that: the fetch may be on another broker than the
 // coordinator, and records that are given to a member which lost its key ranges do

@@ -48,18 +48,21 @@ func trusting(t *testing.T, ca string) kgo.Opt {
 	return kgo.Dialer((&tls.Dialer{Config: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}).DialContext)
 }
 
-// allow gives a user operations on a resource: a topic, a prefix of topic names that ends in *, "group:NAME", "txn:ID" or "cluster".
+// allow gives a user operations on a resource: a topic, a prefix of topic names that ends in *, "group:NAME", "txn:ID" or "cluster". They count when it returns.
 func allow(t *testing.T, k *harness.Kafka, user, resource string, ops ...kadm.ACLOperation) {
 	t.Helper()
-	if _, err := harness.AdminClient(t, k.Bootstrap).CreateACLs(harness.Context(t, 10*time.Second), rule(user, resource, ops...)); err != nil {
+	a, b := harness.AdminClient(t, k.Bootstrap), rule(user, resource, ops...)
+	if _, err := a.CreateACLs(harness.Context(t, 10*time.Second), b); err != nil {
 		t.Fatal(err)
 	}
+	awaitRules(t, a, b, len(ops))
 }
 
 // revoke takes them away again.
 func revoke(t *testing.T, k *harness.Kafka, user, resource string, ops ...kadm.ACLOperation) {
 	t.Helper()
-	deleted, err := harness.AdminClient(t, k.Bootstrap).DeleteACLs(harness.Context(t, 10*time.Second), rule(user, resource, ops...))
+	a, b := harness.AdminClient(t, k.Bootstrap), rule(user, resource, ops...)
+	deleted, err := a.DeleteACLs(harness.Context(t, 10*time.Second), b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,6 +71,24 @@ func revoke(t *testing.T, k *harness.Kafka, user, resource string, ops ...kadm.A
 			t.Fatalf("there was no such rule: %s %s", user, resource)
 		}
 	}
+	awaitRules(t, a, b, 0)
+}
+
+// awaitRules waits until the broker, of which the secured cluster has one, has so many of the rules: the controller, which answers for them, has them a moment before.
+func awaitRules(t *testing.T, a *kadm.Client, b *kadm.ACLBuilder, want int) {
+	t.Helper()
+	harness.Eventually(t, 20*time.Second, func() error {
+		described, err := a.DescribeACLs(harness.Context(t, 10*time.Second), b)
+		n := 0
+		for _, d := range described {
+			n += len(d.Described)
+			err = errors.Join(err, d.Err)
+		}
+		if err == nil && n != want {
+			err = fmt.Errorf("the broker has %d of the rules, not %d", n, want)
+		}
+		return err
+	})
 }
 
 func rule(user, resource string, ops ...kadm.ACLOperation) *kadm.ACLBuilder {

@@ -309,9 +309,7 @@ kafka:
 		}
 		w := e.wire(t, group, opts...)
 		p := initProducer(w, group, old, time.Minute)
-		if err := p.tryCommit(w, topic, 0, rangesOf(whole, span(3, 4))); !errors.Is(err, kerr.TransactionalIDAuthorizationFailed) {
-			t.Errorf("the gateway's user may not write in the transaction: %v", err)
-		}
+		p.refused(w, topic, 0, rangesOf(whole, span(3, 4)), kerr.TransactionalIDAuthorizationFailed) // the gateway's user may not write in it
 		allow(t, k, "tandem", "txn:"+group, kadm.OpWrite)
 		p.commit(w, topic, 0, rangesOf(whole, span(3, 4)))
 		p.end(w, true)

@@ -1,8 +1,6 @@
 package cases
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -34,12 +32,7 @@ limits: {authorization-recheck-interval: 500ms}
 	p := initProducer(w, group, false, time.Minute)
 	refused := func(what string, want error) {
 		t.Helper()
-		harness.Eventually(t, 10*time.Second, func() error { // the broker learns of rights a moment after they are given
-			if err := p.tryCommit(w, topic, 0, rangesOf(whole, span(3, 4))); !errors.Is(err, want) {
-				return fmt.Errorf("without READ on the %s a commit is answered: %w", what, err)
-			}
-			return nil
-		})
+		p.refused(w, topic, 0, rangesOf(whole, span(3, 4)), want)
 		if n := factsOf(t, k.Bootstrap, group); n > 0 {
 			t.Errorf("without READ on the %s %d records are in the log", what, n)
 		}

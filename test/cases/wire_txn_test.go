@@ -99,6 +99,22 @@ func (p *producer) commit(w *wire, topic string, partition int32, c tandemmsg.Co
 	harness.Eventually(p.t, 20*time.Second, func() error { return p.tryCommit(w, topic, partition, c) })
 }
 
+// refused wants a commit to be answered with an error; what passes is tried again.
+func (p *producer) refused(w *wire, topic string, partition int32, c tandemmsg.Commit, want error) {
+	p.t.Helper()
+	harness.Eventually(p.t, 20*time.Second, func() error {
+		switch err := p.tryCommit(w, topic, partition, c); {
+		case errors.Is(err, want):
+			return nil
+		case !kerr.IsRetriable(err): // or it was accepted
+			p.t.Fatalf("a commit is answered %v, not %v", err, want)
+			return nil
+		default:
+			return err
+		}
+	})
+}
+
 // end commits the transaction, or aborts it.
 func (p *producer) end(w *wire, commit bool) {
 	p.t.Helper()
