@@ -25,7 +25,7 @@ func Bootstrap(addresses ...string) Option {
 // only keeps what is done, and without one nothing is kept.
 func Group(name string) Option { return func(c *config) { c.group = name } }
 
-// Topics sets the topics that the group's member subscribes to. Names only, no patterns. Required but for Assign.
+// Topics sets the topics that the group's member subscribes to. Names only, no patterns. One that does not exist yet is waited for, with a warning in the log. Required but for Assign.
 func Topics(names ...string) Option { return func(c *config) { c.topics = names } }
 
 // Assign gives the client these partitions, or key ranges of them, in place of a share of a group's: standalone mode. Whoever
@@ -105,7 +105,7 @@ func Retry(b Backoff, attempts int) Option {
 	return func(c *config) { c.backoff, c.attempts = b, attempts }
 }
 
-// DeadLetter writes a record that is given up to a topic, which has to exist, and then it is done. The dead letter has the key, value and headers of the record, and
+// DeadLetter writes a record that is given up to a topic, which has to exist (a warning in the log says at the start if it does not), and then it is done. The dead letter has the key, value and headers of the record, and
 // headers tandem.dlq.topic, .partition, .offset, .timestamp (milliseconds since the epoch), .group, .attempts and .error, all as text. It is
 // written with acks=all; while that fails it is tried again, and the record's key waits.
 func DeadLetter(topic string) Option { return outcomeIs(onDeadLetter, topic) }

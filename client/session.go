@@ -135,6 +135,7 @@ func (s *session) start(ctx context.Context) error {
 	}
 	s.up.Store(true)
 	s.work.Go(s.fetch)
+	s.work.Go(s.nameMissing)
 	return s.join(ctx, opts)
 }
 

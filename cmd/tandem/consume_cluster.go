@@ -107,11 +107,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 // checkTopics looks for what would make the consumer wait for ever without a word.
 func checkTopics(ctx context.Context, cl *kgo.Client, up upstream.Config, f *consumeCommand, topic string, isGateway bool, log *slog.Logger) error {
 	err := findTopic(ctx, cl, topic, false)
-	switch err {
-	case nil:
-	case kerr.UnknownTopicOrPartition:
-		log.Warn("the topic does not exist yet; waiting for it", "topic", topic)
-	default:
+	if err != nil && err != kerr.UnknownTopicOrPartition { // the client waits for that, and says so
 		return fmt.Errorf("topic %s: %w", topic, err)
 	}
 	if !isGateway || f.inProcess {
