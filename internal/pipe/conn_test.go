@@ -68,6 +68,27 @@ func TestBytesArriveAsTheyWere(t *testing.T) {
 	})
 }
 
+// A block that was taken for bytes that never came does not stay behind those
+// that were not read yet.
+func TestNothingIsHeldForWhatDoesNotCome(t *testing.T) {
+	a, b := New("a", "b")
+	defer a.Close()
+	defer b.Close()
+	const most = bulkSize - leastRoom/2 // of a block
+	if _, err := a.Write(make([]byte, most)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.ReadFrom(bytes.NewReader(nil)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.CopyTo(io.Discard, most); err != nil {
+		t.Fatal(err)
+	}
+	if len(a.out.blocks) > 0 || a.out.held != 0 {
+		t.Errorf("an idle connection holds %d blocks of %d bytes", len(a.out.blocks), a.out.held)
+	}
+}
+
 // A reader that stops holds the writer up, and no more than the bound in memory.
 func TestWriterWaitsForReader(t *testing.T) {
 	a, b := New("a", "b")

@@ -129,21 +129,23 @@ func (h *half) take(b *block, n int) {
 	}
 }
 
-// release gives the first block back where it holds nothing and nobody writes
-// to it.
+// release gives the first blocks back that hold nothing and that nobody writes
+// to: behind one that was read may be one for which nothing came.
 func (h *half) release() {
-	b := h.blocks[0]
-	if b.r < b.w || h.filling && len(h.blocks) == 1 {
-		return
+	for len(h.blocks) > 0 {
+		b := h.blocks[0]
+		if b.r < b.w || h.filling && len(h.blocks) == 1 {
+			return
+		}
+		n := copy(h.blocks, h.blocks[1:])
+		h.blocks[n] = nil
+		h.blocks = h.blocks[:n]
+		h.held -= len(b.buf)
+		b.r, b.w = 0, 0
+		from, _ := blockFor(len(b.buf))
+		from.Put(b)
+		h.room.Signal()
 	}
-	n := copy(h.blocks, h.blocks[1:])
-	h.blocks[n] = nil
-	h.blocks = h.blocks[:n]
-	h.held -= len(b.buf)
-	b.r, b.w = 0, 0
-	from, _ := blockFor(len(b.buf))
-	from.Put(b)
-	h.room.Signal()
 }
 
 func (h *half) write(p []byte) (done int, err error) {
