@@ -18,6 +18,7 @@ type Undecided struct {
 	arrived int64 // records, in the order of the log
 	open    map[int64]*transaction
 	keys    map[id]*contended
+	facts   int // that would count if all were committed: those of contended.facts
 }
 
 // Producer names a producer, as its batches do. Kafka has no more than one open transaction of one in a partition; its epoch tells it from those of before, whose markers may still be on
@@ -41,8 +42,16 @@ type arrival struct {
 
 // contended is a key of which transactions that are not decided have records.
 type contended struct {
-	open    int   // how many do
-	decided int64 // when the last record arrived that is decided; 0: none
+	open    int     // how many do
+	decided int64   // when the last record arrived that is decided; 0: none
+	facts   []int64 // when those arrived that say it is done, and later than that
+}
+
+// forget drops facts of a key.
+func (u *Undecided) forget(k *contended, of func(at int64) bool) {
+	n := len(k.facts)
+	k.facts = slices.DeleteFunc(k.facts, of)
+	u.facts -= n - len(k.facts)
 }
 
 func idOf(r *record.Record) id { return id{r.Base, r.Era, r.Fact} }
@@ -69,6 +78,8 @@ func (u *Undecided) Add(p Producer, records []record.Record) {
 			u.keys[of] = k
 		}
 		if i, ok := t.last[of]; ok {
+			replaced := t.records[i].at
+			u.forget(k, func(at int64) bool { return at == replaced })
 			t.records[i].at = 0
 		} else {
 			k.open++
@@ -76,6 +87,10 @@ func (u *Undecided) Add(p Producer, records []record.Record) {
 		t.last[of] = len(t.records)
 		u.arrived++
 		t.records = append(t.records, arrival{r, u.arrived})
+		if !r.Delete {
+			k.facts = append(k.facts, u.arrived)
+			u.facts++
+		}
 	}
 }
 
@@ -97,6 +112,7 @@ func (u *Undecided) Decide(producer int64, commit bool) (decided []record.Record
 			k.decided = r.at
 			decided = append(decided, r.Record)
 		}
+		u.forget(k, func(at int64) bool { return at <= k.decided || at == r.at })
 		if k.open--; k.open == 0 {
 			delete(u.keys, of)
 		}
@@ -110,6 +126,7 @@ func (u *Undecided) Passed(records []record.Record) {
 		u.arrived++
 		if k := u.keys[idOf(&records[i])]; k != nil {
 			k.decided = u.arrived
+			u.forget(k, func(int64) bool { return true })
 		}
 	}
 }
@@ -126,10 +143,7 @@ func (u *Undecided) puts(f func(r *record.Record) bool) {
 }
 
 // Len is the number of facts that are not decided.
-func (u *Undecided) Len() (n int) {
-	u.puts(func(*record.Record) bool { n++; return true })
-	return n
-}
+func (u *Undecided) Len() int { return u.facts }
 
 // Offsets calls f with the offsets of each fact that is not decided, in no order.
 func (u *Undecided) Offsets(f func(region.OffsetRange)) {
