@@ -30,7 +30,7 @@
 //     all of each partition that it has a part of, and throws away what others handle: N processes that share a partition cost N times its bytes
 //     on the network and N times the decoding. Members of one group may mix both ways.
 //   - Bootstrap names brokers, without ShareByKey: whole partitions, ordinary commits. Handlers still run at once with order per key. Everything above the first record that is not done is done again
-//     after a crash.
+//     after a crash. So before a partition is given up, what lies below the last record that was begun is done first, within the DrainTimeout; where a record there waits for its next attempt, what is done above it comes again.
 //
 // # Work without order
 //
@@ -55,7 +55,7 @@
 //
 // At-least-once: a record is committed after its handler returned nil, its dead letter was acknowledged by all in-sync replicas, or it was skipped. Records of one key run one after the other in the order of their
 // offsets (Order), while a key range stays with a member, and from one member to the next when it is handed over: a member that gives up key ranges ends what it has begun, commits, and only then
-// does another begin. So a rebalance or a restart with Close redelivers nothing, unless a handler takes longer than DrainTimeout. After a crash, what was running and what was done within the last CommitInterval is
+// does another begin. So a rebalance or a restart with Close redelivers nothing, unless that takes longer than DrainTimeout. After a crash, what was running and what was done within the last CommitInterval is
 // done again. A member that others took for dead (it was frozen for longer than the session timeout) may work on a record at the same time as its successor; its commits are refused.
 // A member that cannot reach the coordinator begins nothing, ends what runs, and keeps what is done until it is in the group again, as who it was, or learns that it is out.
 //

@@ -140,7 +140,7 @@ func MaxBuffered(records int, bytes int64) Option {
 }
 
 // DrainTimeout sets how long handlers may go on when their key ranges are taken away, and on Close. Then their contexts are
-// cancelled, and their records are done again by whoever gets them. Others wait for it, so it has to be well below the group's rebalance timeout (1 min). Default 10 s.
+// cancelled, and their records are done again by whoever gets them. Without individual commits what lies below the last record that was begun is done within this time, too. Others wait for it, so it has to be well below the group's rebalance timeout (1 min). Default 10 s.
 func DrainTimeout(d time.Duration) Option { return func(c *config) { c.drain = d } }
 
 // OnAssigned is called with the key ranges that the client gets, when it has begun with them. It must return soon, as OnRevoked and OnLost. With ShareByRecord all three

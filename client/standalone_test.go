@@ -3,6 +3,8 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -84,6 +86,44 @@ func TestPlainBrokers(t *testing.T) {
 	d.close()
 	if w.count() != 1050 {
 		t.Errorf("%d records", w.count())
+	}
+}
+
+// One ordinary offset has to say all that is done: what lies below it is done before a partition is given up, so that nothing comes again.
+func TestPlainBrokersHandOver(t *testing.T) {
+	for _, closes := range []bool{true, false} {
+		t.Run(fmt.Sprintf("closes=%v", closes), func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.Topic("t", 1)
+			w.produce("t", 200, 10)
+			brokers := Bootstrap(w.Fake.ListenAddrs()...)
+			open := make(chan struct{})
+			a := w.run(w.judge("a", func(_ context.Context, r *Record) error {
+				if string(r.Key) == "k0" {
+					<-open
+				}
+				return nil
+			}), brokers)
+			w.until("only k0 is left", func() bool { return w.count() == 180 })
+			var closed sync.WaitGroup
+			if closes {
+				closed.Go(a.close)
+			} else {
+				w.run(w.judge("b", nil), brokers)
+			}
+			w.until("a gives the partition up", func() bool { return len(a.current().runner.Positions(tpOf("t", 0))) == 0 })
+			close(open)
+			closed.Wait()
+			if closes {
+				w.run(w.judge("b", nil), brokers)
+			}
+			w.ProduceRecords([]*kgo.Record{{Topic: "t", Key: []byte("last")}})
+			w.until("the last record", func() bool { return w.count() >= 201 })
+			w.wantOnce("t", 200, 10)
+			if w.count() != 201 {
+				t.Errorf("%d records", w.count())
+			}
+		})
 	}
 }
 

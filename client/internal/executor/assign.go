@@ -185,6 +185,7 @@ func (m *Machine[R]) task(h *holding[R], r R, meta *Meta, now int64) *Task[R] {
 	m.seq++
 	t.Record, t.hold, t.offset, t.seq, t.arrived, t.size, t.state = r, h, meta.Offset, m.seq, now, int32(meta.Size), queued
 	p := h.p
+	h.tasks++
 	p.records++
 	p.bytes += int64(t.size)
 	m.records++

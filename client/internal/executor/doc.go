@@ -22,6 +22,9 @@
 // Retries. A failed record blocks its key until its next attempt. Its attempts and next attempt are part of the holding's
 // commits (Retries), and come back with the next Assign, so that they survive the process.
 //
+// Handover. What was begun ends and is committed before key ranges are given back. Where only a watermark is durable, what lies below the last record that was begun is done
+// first, too (catchUp).
+//
 // Outputs. What the runs of records brought stays with their holding until a commit says that they are done, and is part of that commit. It counts as memory.
 //
 // Guarded records are those that may have killed the process: they run one at a time, and each is counted durably before it

@@ -14,7 +14,7 @@ func (w *world) judgeBegin(t *Task[*rec]) {
 	if f.running {
 		w.t.Fatalf("%v runs twice at once", f.rec)
 	}
-	owner := w.ownerOf(f.rec)
+	owner := w.holderOf(f.rec)
 	orphan := t.Host != owner // handed out before it was lost, begun after
 	if f.done != 0 && f.done == owner && !orphan {
 		w.t.Fatalf("%v is done, and was not revoked since", f.rec)
@@ -29,7 +29,7 @@ func (w *world) judgeBegin(t *Task[*rec]) {
 		if o.running {
 			w.t.Fatalf("%v begins while %v runs", f.rec, o.rec)
 		}
-		if o.offset < f.offset && o.done == 0 && !o.gone && !o.committed && !orphan && w.ownerOf(o.rec) == owner {
+		if o.offset < f.offset && o.done == 0 && !o.gone && !o.committed && !orphan && w.holderOf(o.rec) == owner && w.revoking(o) == w.revoking(f) {
 			w.t.Fatalf("%v begins before %v is done", f.rec, o.rec)
 		}
 	}
@@ -67,7 +67,11 @@ func (w *world) judgeEnd(t *Task[*rec], res Result) {
 	f := w.byID[t.Record.id()]
 	f.running = false
 	owner := t.Host.(int)
-	switch lost := owner != w.ownerOf(f.rec) && w.revocationOf(f) == nil; {
+	rv := w.revoking(f)
+	if rv != nil && res.Err != nil {
+		rv.held = true
+	}
+	switch lost := owner != w.ownerOf(f.rec) && rv == nil; {
 	case res.Err == nil && t.Kind() == KindDeadLetter:
 		f.letters++
 		fallthrough
@@ -88,22 +92,60 @@ func (w *world) judgeEnd(t *Task[*rec], res Result) {
 }
 
 // revocationOf is the revocation of the record that is not over, if there is one: until then its runs still count.
-func (w *world) revocationOf(f *fate) (found *revoked) {
+func (w *world) revocationOf(f *fate) (found *revoked, of owned) {
 	for _, r := range w.revokes {
 		for _, o := range r.had {
 			if o.tp == f.tp && o.keys.Contains(f.position()) && (found == nil || r.deadline < found.deadline) {
-				found = &r
+				found, of = r, o
 			}
 		}
 	}
-	return found
+	return found, of
 }
 
-// judgeReleased looks at what a revocation left behind of an assignment.
-func (w *world) judgeReleased(r Released, o owned) {
+// planCatchUp writes down what is to be done before a revocation is over, where only watermarks are durable.
+func (w *world) planCatchUp(rv *revoked) {
+	rv.held = w.waits || w.m.shed > 0
+	for _, o := range rv.had {
+		rv.held = rv.held || o.guard
+		for _, f := range w.fates(o.tp) {
+			if o.keys.Contains(f.position()) && f.done != o.id && !f.committed {
+				rv.held = rv.held || f.failed > 0 || w.retries[o.tp][f.offset].Attempts > 0
+			}
+			if o.keys.Contains(f.position()) && f.done == o.id {
+				rv.top = max(rv.top, f.offset)
+			}
+		}
+		for _, k := range w.workers {
+			for _, t := range k.tasks[k.ran:] {
+				if t.TP() == o.tp && o.keys.Contains(t.Record.position()) {
+					rv.top = max(rv.top, t.Offset())
+				}
+			}
+		}
+	}
+}
+
+// judgeCatchUp looks at a task that was handed out although its key range is revoked.
+func (w *world) judgeCatchUp(t *Task[*rec]) {
+	rv := w.revoking(w.byID[t.Record.id()])
+	if rv == nil || !w.cfg.WatermarkOnly || w.now >= rv.latest || t.Offset() >= rv.top {
+		w.t.Fatalf("took %v, which is revoked: %+v", t.Record, rv)
+	}
+}
+
+// revoking is the revocation of the record that is not over; nil: there is none.
+func (w *world) revoking(f *fate) *revoked {
+	rv, _ := w.revocationOf(f)
+	return rv
+}
+
+// judgeReleased looks at what a revocation left behind of an assignment: what is done is committed. With watermarks alone that is so if nothing was in the way.
+func (w *world) judgeReleased(r Released, rv *revoked, o owned) {
+	cutShort := w.cfg.WatermarkOnly && (rv.held || w.now >= rv.deadline)
 	for _, f := range w.fates(o.tp) {
 		ran := slices.ContainsFunc(r.Running, func(i Info) bool { return i.Offset == f.offset }) // it ended since
-		if f.done == o.id && !f.committed && !w.cfg.WatermarkOnly && !r.Uncommitted && !ran && o.keys.Contains(f.position()) {
+		if f.done == o.id && !f.committed && !cutShort && !r.Uncommitted && !ran && o.keys.Contains(f.position()) {
 			w.t.Fatalf("released with %v done and not committed", f.rec)
 		}
 	}

@@ -87,7 +87,9 @@ type holding[R any] struct {
 	stage  stage
 	track  *done.Tracker
 	filter *done.Filter
-	handed int
+	tasks  int      // in memory
+	handed int      // of them
+	top    int64    // the highest offset whose run was a success
 	sent   *sent[R] // the commit under way
 
 	retries    map[int64]Retry
@@ -107,7 +109,9 @@ type holding[R any] struct {
 	// While leaving:
 	revokes   []*revocation
 	deadline  int64
-	tries     int // failed commits
+	until     int64 // what lies below it is still done, see catchUp
+	failed    int64 // the lowest offset whose attempt failed meanwhile, if that is below until
+	tries     int   // failed commits
 	cancelled bool
 	dropped   int // tasks that were not done
 }

@@ -35,6 +35,7 @@ func (m *Machine[R]) fail(t *Task[R], res Result, now int64) {
 	}
 	switch k := t.key; {
 	case h.stage != active:
+		h.failed = min(h.failed, t.offset)
 		m.discard(t)
 	case k != nil:
 		k.pushFront(t)

@@ -13,8 +13,8 @@ type revocation struct {
 	pieces int
 }
 
-// Revoke gives key ranges of a partition back, nil: all: nothing of theirs starts any more, runs may end until deadline, and
-// what is done is committed. Then Output.Released tells of the returned id. Key ranges that the process does not have are
+// Revoke gives key ranges of a partition back, nil: all: nothing of theirs starts any more, but for what catchUp wants, runs may end
+// until deadline, and what is done is committed. Then Output.Released tells of the returned id. Key ranges that the process does not have are
 // released at once.
 func (m *Machine[R]) Revoke(tp TP, keys keyrange.Set, deadline, now int64) int64 {
 	m.now = now
@@ -32,7 +32,9 @@ func (m *Machine[R]) Revoke(tp TP, keys keyrange.Set, deadline, now int64) int64
 		} else {
 			h.stage, h.deadline, h.tries = leaving, deadline, 0
 			m.draining = append(m.draining, h)
-			m.drop(h, now)
+			h.until = m.catchUp(h, now)
+			h.failed = h.until
+			m.drop(h, h.until, now)
 		}
 		m.drain(h, now)
 	}
@@ -44,7 +46,7 @@ func (m *Machine[R]) Revoke(tp TP, keys keyrange.Set, deadline, now int64) int64
 func (m *Machine[R]) Lost(tp TP, keys keyrange.Set, now int64) {
 	m.now = now
 	for _, h := range m.pieces(tp, keys, now) {
-		m.drop(h, now)
+		m.drop(h, 0, now)
 		m.cancel(h)
 		m.leave(h)
 	}
@@ -70,7 +72,14 @@ func (m *Machine[R]) Abandon(now int64) {
 
 // drain goes on with a revocation.
 func (m *Machine[R]) drain(h *holding[R], now int64) {
-	if h.handed > 0 {
+	if m.halted || m.waits || now >= h.deadline {
+		h.failed = 0
+	}
+	if h.failed < h.until {
+		h.until = h.failed
+		m.drop(h, h.until, now)
+	}
+	if h.tasks > 0 {
 		if now < h.deadline {
 			return
 		}
@@ -142,12 +151,46 @@ func (m *Machine[R]) discard(t *Task[R]) {
 	m.release(t)
 }
 
-// drop takes all tasks of h out of memory that are not handed out, and forgets what was shed.
-func (m *Machine[R]) drop(h *holding[R], now int64) {
+// catchUp is the offset below which h is to be done before it is given back. Where only the watermark is made durable, a record that was not begun
+// has all that is done above it done again. So what lies below the last record that was begun is done first: as long as nothing of it is in the way that may take
+// long, such as an attempt that has to wait.
+func (m *Machine[R]) catchUp(h *holding[R], now int64) int64 {
+	if !m.cfg.WatermarkOnly || m.halted || m.waits {
+		return 0
+	}
+	until := h.top
+	for _, t := range m.running {
+		if t.hold == h {
+			until = max(until, t.offset)
+		}
+	}
+	m.each(func(t *Task[R]) {
+		soon := t.state == handed || t.state == ready || t.state == queued && t.nextAt <= now && !t.guarded
+		if t.hold == h && !soon {
+			until = min(until, t.offset)
+		}
+	})
+	if h.p.shed > 0 {
+		m.keys.each(func(k *key[R]) {
+			if k.shed != nil && k.shed.hold == h && len(k.shed.offsets) > 0 {
+				until = min(until, k.shed.offsets[0])
+			}
+		})
+	}
+	return until
+}
+
+// drops reports whether t is not to be done by h any more.
+func (h *holding[R]) drops(t *Task[R]) bool {
+	return h.stage == gone || h.stage == leaving && t.offset >= h.until
+}
+
+// drop takes all tasks of h from an offset on out of memory that are not handed out, and forgets what was shed.
+func (m *Machine[R]) drop(h *holding[R], from, now int64) {
 	h.uncounted, h.behind, h.gates, h.counting, h.store = nil, nil, 0, nil, false
 	var keys []*key[R]
 	m.each(func(t *Task[R]) {
-		if t.hold != h || t.state == handed {
+		if t.hold != h || t.state == handed || t.offset < from {
 			return
 		}
 		t.gates = false
@@ -162,12 +205,12 @@ func (m *Machine[R]) drop(h *holding[R], now int64) {
 	keys = m.forgetShed(h, keys)
 	for _, k := range keys {
 		t := k.head
-		if t != nil && t.hold == h {
+		if t != nil && t.hold == h && t.offset >= from {
 			k.armed = false
 		}
 		for k.head, k.tail, k.waiting = nil, nil, 0; t != nil; {
 			next := t.next
-			if t.hold == h {
+			if t.hold == h && t.offset >= from {
 				m.discard(t)
 			} else {
 				k.pushBack(t)
@@ -203,7 +246,7 @@ func (m *Machine[R]) pieces(tp TP, keys keyrange.Set, now int64) (pieces []*hold
 
 // split makes a part of a holding's key ranges a holding of its own.
 func (m *Machine[R]) split(h *holding[R], keys keyrange.Set, now int64) *holding[R] {
-	s := &holding[R]{p: h.p, keys: keys, stage: h.stage, filter: h.filter.Clone(), sent: h.sent, guard: h.guard,
+	s := &holding[R]{p: h.p, keys: keys, stage: h.stage, filter: h.filter.Clone(), sent: h.sent, guard: h.guard, top: h.top, until: h.until, failed: h.failed,
 		revokes: slices.Clone(h.revokes), deadline: h.deadline, tries: h.tries, cancelled: h.cancelled}
 	h.keys, h.full = keyrange.AppendSubtract(nil, h.keys, keys), false
 	if s.sent != nil {
@@ -225,6 +268,8 @@ func (m *Machine[R]) split(h *holding[R], keys keyrange.Set, now int64) *holding
 		default:
 			moved = append(moved, t.offset)
 			t.hold = s
+			h.tasks--
+			s.tasks++
 			if t.state == handed {
 				h.handed--
 				s.handed++

@@ -91,7 +91,7 @@ func (m *Machine[R]) GiveBack(tasks []*Task[R], now int64) {
 		h, k := t.hold, t.key
 		m.unhand(t)
 		switch {
-		case h.stage != active:
+		case h.drops(t):
 			m.discard(t)
 		case k == nil:
 			m.rearm(t, now)
@@ -149,6 +149,7 @@ func (m *Machine[R]) leftOne(h *holding[R], now int64) {
 func (m *Machine[R]) done(t *Task[R], now int64) {
 	h, k := t.hold, t.key
 	h.track.Done(t.offset)
+	h.top = max(h.top, t.offset)
 	h.forgetRetry(t.offset)
 	m.ungate(t, now)
 	m.release(t)

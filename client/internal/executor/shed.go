@@ -34,7 +34,7 @@ func (m *Machine[R]) relieve(now int64) {
 	}
 	for keep := m.keep; m.used() > one/2; keep = max(1, keep/4) {
 		m.keys.each(func(k *key[R]) {
-			if k.waiting > keep {
+			if k.waiting > keep && k.head.hold.stage == active {
 				m.shedTail(k, keep, now)
 			}
 		})

@@ -97,6 +97,7 @@ func (m *Machine[R]) alloc() *Task[R] {
 // release takes t out of memory. Nothing may point to it but entries that its seq makes void.
 func (m *Machine[R]) release(t *Task[R]) {
 	p := t.hold.p
+	t.hold.tasks--
 	switch t.state {
 	case ready:
 		m.ready--

@@ -62,15 +62,19 @@ const broughtSize = 40
 
 // owned are key ranges as the world assigned them.
 type owned struct {
-	id   int // changes with every Assign; a split keeps it
-	tp   TP
-	keys keyrange.Set
+	id    int // changes with every Assign; a split keeps it
+	tp    TP
+	keys  keyrange.Set
+	guard bool // some of its records were guarded
 }
 
 // revoked is a revocation that is not over: what becomes free.
 type revoked struct {
 	had      []owned
-	deadline int64
+	deadline int64 // of the part that has the earliest
+	latest   int64
+	top      int64 // the highest offset of what was done or handed out
+	held     bool  // something is in the way of what lies below it: an attempt that failed, guarded or shed records
 }
 
 // worker runs tasks one after the other. ran are over, tasks[ran] runs if begun.
@@ -100,8 +104,8 @@ type world struct {
 	lost    map[int64][]keyrange.Range // of commits, by id
 	retries map[TP]map[int64]Retry     // stored with commits
 	rereads []Reread
-	revokes map[int64]revoked // by id of Revoke
-	flushes map[int64][]*fate // by id of Flush: what was done when it was called
+	revokes map[int64]*revoked // by id of Revoke
+	flushes map[int64][]*fate  // by id of Flush: what was done when it was called
 	paused  map[TP]bool
 	flights []flight
 	stopped bool
@@ -130,7 +134,7 @@ func (w *world) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.m, w.workers, w.owned, w.commits, w.rereads, w.revokes, w.paused, w.refused = m, nil, nil, nil, nil, map[int64]revoked{}, map[TP]bool{}, map[int64]bool{}
+	w.m, w.workers, w.owned, w.commits, w.rereads, w.revokes, w.paused, w.refused = m, nil, nil, nil, nil, map[int64]*revoked{}, map[TP]bool{}, map[int64]bool{}
 	w.lost = map[int64][]keyrange.Range{}
 	w.flights, w.flushes, w.waits = nil, map[int64][]*fate{}, false
 	w.m.keep = w.keep
@@ -161,6 +165,15 @@ func (w *world) ownerOf(r *rec) int {
 		}
 	}
 	return 0
+}
+
+// holderOf is the assignment that a record belongs to, or did until a revocation that is not over; 0: none.
+func (w *world) holderOf(r *rec) int {
+	if id := w.ownerOf(r); id != 0 {
+		return id
+	}
+	_, o := w.revocationOf(w.byID[r.id()])
+	return o.id
 }
 
 // assign assigns what of keys is free, from what is committed.
@@ -220,7 +233,7 @@ func (w *world) assign(tp TP, keys keyrange.Set, guard int) {
 		}
 	}
 	w.ids++
-	w.owned = append(w.owned, owned{w.ids, tp, keys})
+	w.owned = append(w.owned, owned{w.ids, tp, keys, guard > 0})
 	w.log("assign %d: %v/%v from %d, committed %v, retries %v", w.ids, tp.Partition, keys, a.Start, a.Committed, a.Retries)
 	if err := w.m.Assign(tp, a, w.now); err != nil {
 		w.t.Fatalf("assign %v: %v", keys, err)
@@ -236,9 +249,9 @@ func (w *world) disown(tp TP, keys keyrange.Set) (had []owned) {
 			rest = append(rest, o)
 			continue
 		}
-		had = append(had, owned{o.id, tp, common})
+		had = append(had, owned{o.id, tp, common, o.guard})
 		if left := keyrange.AppendSubtract(nil, o.keys, keys); len(left) > 0 {
-			rest = append(rest, owned{o.id, tp, left})
+			rest = append(rest, owned{o.id, tp, left, o.guard})
 		}
 	}
 	w.owned = rest
@@ -248,13 +261,14 @@ func (w *world) disown(tp TP, keys keyrange.Set) (had []owned) {
 func (w *world) revoke(tp TP, keys keyrange.Set, limit int64) {
 	had := w.disown(tp, keys)
 	w.log("revoke %v/%v: %v", tp.Partition, keys, had)
-	for id, rv := range w.revokes { // an earlier time limit holds for both
+	for _, rv := range w.revokes { // an earlier time limit holds for both
 		if slices.ContainsFunc(rv.had, func(o owned) bool { return o.tp == tp && len(keyrange.AppendIntersect(nil, o.keys, keys)) > 0 }) {
 			rv.deadline = min(rv.deadline, w.now+limit)
-			w.revokes[id] = rv
 		}
 	}
-	w.revokes[w.m.Revoke(tp, keys, w.now+limit, w.now)] = revoked{had, w.now + limit}
+	rv := &revoked{had: had, deadline: w.now + limit, latest: w.now + limit}
+	w.planCatchUp(rv)
+	w.revokes[w.m.Revoke(tp, keys, w.now+limit, w.now)] = rv
 }
 
 func (w *world) lose(tp TP, keys keyrange.Set) {
@@ -271,7 +285,7 @@ func (w *world) lose(tp TP, keys keyrange.Set) {
 		}
 	}
 	w.m.Lost(tp, keys, w.now)
-	for _, c := range w.commits { // those under way are refused
+	for _, c := range slices.Concat(w.commits, w.m.out.Commits) { // those under way are refused, and what was cut before all of it was lost
 		if c.TP == tp && len(keyrange.AppendIntersect(nil, c.Keys, keys)) > 0 {
 			w.refused[c.ID] = true
 			w.lost[c.ID] = append(w.lost[c.ID], keys...)
@@ -345,7 +359,9 @@ func (w *world) take(k *worker, n int) {
 		if t.Host != nil {
 			w.t.Fatalf("task %d comes with what was left in it: %v", t.Offset(), t.Host)
 		}
-		t.Host = w.ownerOf(t.Record)
+		if t.Host = w.holderOf(t.Record); w.ownerOf(t.Record) == 0 {
+			w.judgeCatchUp(t)
+		}
 	}
 }
 
@@ -404,6 +420,9 @@ func (w *world) end(k *worker, res Result) {
 // suspend suspends and resumes.
 func (w *world) suspend(waits bool) {
 	w.waits = waits
+	for _, rv := range w.revokes {
+		rv.held = rv.held || waits
+	}
 	w.m.Suspend(waits)
 	if waits && w.m.Ready() > 0 {
 		w.t.Fatalf("%d tasks are ready while suspended", w.m.Ready())
@@ -492,7 +511,7 @@ func (w *world) output() {
 		if t.state != handed || t.Host == w.ownerOf(t.Record) {
 			w.t.Fatalf("cancelled %v, in state %d", t.Record, t.state)
 		}
-		if r := w.revocationOf(w.byID[t.Record.id()]); r != nil && w.now < r.deadline {
+		if r := w.revoking(w.byID[t.Record.id()]); r != nil && w.now < r.deadline {
 			w.t.Fatalf("cancelled %v before its time limit", t.Record)
 		}
 	}
@@ -520,16 +539,16 @@ func (w *world) output() {
 	for _, r := range o.Released {
 		w.log("released %+v", r)
 		rv, ok := w.revokes[r.ID]
-		had := rv.had
 		if !ok {
 			w.t.Fatalf("released %d that nobody revoked", r.ID)
 		}
+		had := rv.had
 		delete(w.revokes, r.ID)
 		for _, h := range had {
 			if !covers(r.Keys, h.keys) {
 				w.t.Fatalf("released %v of %v", r.Keys, h.keys)
 			}
-			w.judgeReleased(r, h)
+			w.judgeReleased(r, rv, h)
 			w.free[h.tp] = keyrange.AppendUnion(nil, w.free[h.tp], h.keys)
 		}
 	}
