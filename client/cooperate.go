@@ -49,6 +49,7 @@ type coop struct {
 	rated       time.Time
 	counted     int64
 	ahead       time.Duration // for how long records are to be in memory
+	took        time.Duration // the last fetch that did not wait for records
 }
 
 // acquired is an acquired range.
@@ -68,8 +69,11 @@ type coopTopic struct {
 const (
 	coopWait  = 500 * time.Millisecond // length of a long poll
 	coopPause = 100 * time.Millisecond
-	// A member has records in memory for so long at the pace at which it works: twice the time that a fetch takes, at least and at most.
-	leastAhead, mostAhead = 10 * time.Millisecond, 500 * time.Millisecond
+	// A member has records in memory for so long at the pace at which it works: twice the time that a fetch takes, at least and at most; and as long as fetches bring all that they
+	// ask for, since there is a backlog, for ever longer: else who is fast would fetch all the time, and each fetch is a turn of the log.
+	leastAhead, mostAhead, backlogAhead = 10 * time.Millisecond, 500 * time.Millisecond, 100 * time.Millisecond
+	// The pace is that of so many records, or of so long.
+	paceTime, paceRecords, pacePatience = 20 * time.Millisecond, 16, 200 * time.Millisecond
 )
 
 // startCooperation begins to fetch.
@@ -133,21 +137,44 @@ func (c *coop) run(ctx context.Context) {
 
 // appetite is how many records the member can take: for its free handlers, and for a moment ahead at its pace.
 func (c *coop) appetite() int {
-	now, handed := time.Now(), c.handed.Load()
-	if d := now.Sub(c.rated); d >= 50*time.Millisecond {
-		c.rate = (c.rate + float64(handed-c.counted)/d.Seconds()) / 2
-		c.rated, c.counted = now, handed
-	}
+	c.pace(time.Now(), c.handed.Load())
 	target := min(c.s.cfg.concurrency+int(c.rate*c.ahead.Seconds()), c.s.cfg.maxRecords)
 	c.mu.Lock()
 	waiting := c.turns.records
 	c.mu.Unlock()
 	records := c.s.runner.Stats().Records + waiting
 	free := target - records
-	if records >= c.s.cfg.concurrency && free < target/4 { // all handlers have work: not for a few
+	if records >= c.s.cfg.concurrency && free < target/2 { // all handlers have work: not for a few
 		return 0
 	}
 	return free
+}
+
+// pace works out how many records a second are done: who becomes faster is to have more at once, who becomes slower may only have had a pause.
+func (c *coop) pace(now time.Time, handed int64) {
+	d, n := now.Sub(c.rated), handed-c.counted
+	if d < paceTime || n < paceRecords && d < pacePatience {
+		return
+	}
+	rate := float64(n) / d.Seconds()
+	if rate < c.rate {
+		rate = (c.rate + rate) / 2
+	}
+	c.rate, c.rated, c.counted = rate, now, handed
+}
+
+// reach works out for how long records are to be in memory, after a fetch.
+func (c *coop) reach(given, asked int64, took time.Duration) {
+	backlog := given >= asked*3/4
+	if backlog { // it did not wait for records
+		c.took = (c.took + took) / 2
+	}
+	least := min(max(leastAhead, 2*c.took), mostAhead)
+	if backlog {
+		c.ahead = max(least, min(2*c.ahead, backlogAhead))
+	} else {
+		c.ahead = max(least, c.ahead/2)
+	}
 }
 
 // failed is told of an error of a fetch.
@@ -217,8 +244,8 @@ func (c *coop) fetch(ctx context.Context, records int32) error {
 			given += c.take(ctx, tpOf(name, p.Partition), kadm.TopicID(c.topics[ti].id).String(), p)
 		}
 	}
-	if given >= int64(records)*3/4 && records > 0 { // it did not wait for records
-		c.ahead = min(max(leastAhead, (c.ahead+2*time.Since(began))/2), mostAhead)
+	if records > 0 {
+		c.reach(given, int64(records), time.Since(began))
 	}
 	return err
 }
