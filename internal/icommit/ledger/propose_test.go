@@ -50,6 +50,20 @@ func TestPropose(t *testing.T) {
 	}
 }
 
+// The facts of a topic that was deleted and made anew are none of the one before, though they name the same era.
+func TestProposeForATopicThatWasMadeAnew(t *testing.T) {
+	g := newLedger()
+	r := put(5, 9)
+	r.TopicID = [16]byte{1}
+	g.Replay([]record.Record{r})
+	if of, err := g.Propose(base, [16]byte{1}, 0, single(20, 21)); len(of) != 1 || err != nil {
+		t.Errorf("of the topic itself: %v, %v", of, err)
+	}
+	if of, err := g.Propose(base, [16]byte{2}, 0, single(5, 9)); of != nil || !errors.Is(err, ErrOver) {
+		t.Errorf("of a topic of its name: %v, %v", of, err)
+	}
+}
+
 // What a ledger that reads the log has is done, whatever the source row says, which can be set back to any that was written in
 // the era: so nothing may be left out, or deleted, because a source row of a transaction covers it.
 func TestWhatTransactionsDidNeedsNoSourceRow(t *testing.T) {
