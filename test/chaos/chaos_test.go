@@ -28,31 +28,36 @@ func killRounds(t *testing.T, seed uint64, c setting) {
 
 // kill -9 of the gateway, of members and of brokers, and frozen members, at random moments.
 func TestKillRounds(t *testing.T) {
+	t.Parallel()
 	killRounds(t, chance(t), setting{gateways: 1, rounds: 4})
 }
 
 // Two gateways on one cluster, the members of a group spread over both; one of them is killed for good.
 func TestOneOfTwoGatewaysDies(t *testing.T) {
+	t.Parallel()
 	killRounds(t, chance(t), setting{gateways: 2, rounds: 1, lose: true})
 }
 
 // Exactly once under kills: the output of a group that consumes a view and produces in transactions holds each record once.
 // (Producers that abort are slow; they are in the soak.)
 func TestTransactionsUnderKills(t *testing.T) {
+	t.Parallel()
 	play(t, chance(t), setting{gateways: 1, rounds: 2, members: 3, program: confluentTransact})
 }
 
 // Exactly once by Tandem's own client, which shares two partitions by keys.
 func TestSharersInTransactionsUnderKills(t *testing.T) {
+	t.Parallel()
 	play(t, chance(t), setting{gateways: 2, rounds: 3, members: 3, shared: true, program: goTransact})
 }
 
 // kill -9 of processes with Tandem's own client that share two partitions by keys, of the gateways between and beside them, and of brokers.
 func TestSharersUnderKills(t *testing.T) {
+	t.Parallel()
 	shareRounds(t, chance(t), setting{gateways: 2, rounds: 4})
 }
 
-// Where only members die, what comes again is what they had in hand or did since their last commit.
+// Alone, since other scenes kill brokers. Where only members die, what comes again is what they had in hand or did since their last commit.
 func TestSharersThatAreKilled(t *testing.T) {
 	shareRounds(t, chance(t), setting{gateways: 1, rounds: 2, calm: true})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -109,7 +110,7 @@ func (s *scene) freezeMember() {
 // copies before, so that none is lost.
 func (s *scene) killBroker() {
 	s.Helper()
-	<-s.resuming
+	release := s.holdBrokers()
 	s.await(patience, s.copies)
 	node := 1 + s.random.IntN(3)
 	pause := time.Duration(s.random.IntN(3000)) * time.Millisecond
@@ -124,8 +125,29 @@ func (s *scene) killBroker() {
 	s.resuming = up
 	go func() {
 		defer close(up)
+		defer release()
 		s.kafka.Resume(s, node)
 	}()
+}
+
+// brokers is held by the scene that has a broker down, or wants all of them up: scenes run side by side on one cluster.
+var brokers = make(chan struct{}, 1)
+
+// holdBrokers waits until all brokers are up, and keeps other scenes from killing one until release is called, or the test ends.
+func (s *scene) holdBrokers() (release func()) {
+	s.Helper()
+	<-s.resuming
+	s.await(3*patience, func() string {
+		select {
+		case brokers <- struct{}{}:
+			return ""
+		default:
+			return "another scene needs the brokers"
+		}
+	})
+	release = sync.OnceFunc(func() { <-brokers })
+	s.Cleanup(release)
+	return release
 }
 
 // join lets a member join, unless there are many.

@@ -4,5 +4,7 @@
 // transform and produce in transactions are judged by their output, which holds each record once.
 //
 // A scene is one source, its view, its group and its members; its rounds are disturbances, each of which the group has to get over.
+// Scenes run side by side on one cluster: they wait more than they work. One of them at a time has a broker down.
+//
 // TANDEM_SEED repeats the choices of a scene (moments still depend on the machine), TANDEM_ROUNDS sets the number of its rounds.
 package chaos

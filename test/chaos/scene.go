@@ -320,6 +320,7 @@ func (s *scene) finish() {
 		}
 		return ""
 	})
+	defer s.holdBrokers()() // what is asked from here on is asked once
 	s.say("all done")
 	if !slices.Contains(s.kinds, "sarama") { // the kit's program commits its last records when it leaves
 		s.reach(s.behind)
