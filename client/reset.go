@@ -37,9 +37,8 @@ func (s *session) findStart(tp executor.TP, a executor.Assignment) {
 		if err == nil && s.commits != nil && s.cfg.reset == Latest {
 			err = s.commitStart(ctx, tp, start)
 		}
-		s.mu.Lock()
-		p.resets = slices.DeleteFunc(p.resets, func(o *reset) bool { return o == r })
-		s.mu.Unlock()
+		// As long as it may begin, whoever gives the key ranges up has to find it.
+		defer s.endReset(p, r)
 		if ctx.Err() != nil {
 			return
 		}
@@ -51,6 +50,12 @@ func (s *session) findStart(tp executor.TP, a executor.Assignment) {
 			s.fail(err)
 		}
 	})
+}
+
+func (s *session) endReset(p *part, r *reset) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.resets = slices.DeleteFunc(p.resets, func(o *reset) bool { return o == r })
 }
 
 // stopReset ends what findStart began for key ranges. What it was to begin with beside them is begun again.
