@@ -109,6 +109,18 @@ func (s *State) Restart(era int64) (deletions []Entry) {
 	return deletions
 }
 
+// Anew says that the committed offsets may have been set back, or be gone: what was done may not be so any more. It has to be read.
+func (s *State) Anew() {
+	s.mend()
+	s.stable, s.done, s.doubtful = 0, nil, true
+	for _, e := range s.entries {
+		e.left = 0
+	}
+	for _, p := range s.spans {
+		p.of.left += p.Last - p.First + 1
+	}
+}
+
 // Doubtful reports whether more may be done than the state knows: then what was given out before must not be given out again until somebody has read what is done, and
 // says so with Settled.
 func (s *State) Doubtful() bool { return s.doubtful }

@@ -106,3 +106,17 @@ func TestALowerEraCountsWhenNothingOfTheHigherIsLeft(t *testing.T) {
 	}
 	c.want(c.take("a", 5), "0-4#1 wins")
 }
+
+func TestAnewWhatWasDoneIsFreeAgainAndWhoHasSomethingKeepsIt(t *testing.T) {
+	c := begin(t)
+	c.want(c.take("a", 10), "0-9#1 wins")
+	c.want(c.take("b", 10), "10-19#1 wins")
+	c.s.Done(Range{0, 14}, c.now)
+	c.s.Anew()
+	if !c.s.Doubtful() {
+		t.Error("what is done is to be read")
+	}
+	c.want(fmt.Sprint(c.s.Holds("a"), c.s.Holds("b"), c.s.Undone(Range{0, 30})), "[{0 9}] [{10 19}] [{0 30}]")
+	c.s.Done(Range{0, 9}, c.now)
+	c.want(fmt.Sprint(len(c.s.Garbage(c.now, func(uint64) bool { return true })), c.s.Holds("b")), "1 [{10 19}]")
+}

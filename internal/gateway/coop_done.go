@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tandem-kafka/tandem/internal/acquire"
-	"github.com/tandem-kafka/tandem/internal/progress"
+	"github.com/tandem-kafka/tandem/keyrange"
 	"github.com/tandem-kafka/tandem/tandemmsg"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -15,8 +15,11 @@ import (
 // This file finds out what a group has done of a partition, before offsets are
 // given out that were given out before.
 
-// errNoStart says that a group has committed nothing for a partition.
-var errNoStart = errors.New("nothing is committed")
+// errNoStart says that a group has committed nothing for a partition, errOpens that its next individual commit opens an era.
+var (
+	errNoStart = errors.New("nothing is committed")
+	errOpens   = errors.New("the group's progress starts over with its next commit")
+)
 
 // refresh reads what is done on the connection of one who waits. It reports
 // whether that went well.
@@ -25,7 +28,7 @@ func (p *place) refresh(ctx context.Context, open []*waiting) bool {
 		if !w.hold() {
 			continue
 		}
-		err := p.settle(ctx, w.c, w.part.part)
+		err := p.settle(ctx, w.waiter, w.part)
 		w.release()
 		if err == nil {
 			return true
@@ -56,8 +59,31 @@ func (w *waiter) release() {
 	w.poke()
 }
 
-// settle reads what is done: first the fact log, so that what was deleted there is in what is read then.
-func (p *place) settle(ctx context.Context, c *conn, part *groupPart) error {
+// settleTimes is how often a place is read anew because the group had to begin first: a tool's row is adopted by one commit, and the next one opens the era.
+const settleTimes = 3
+
+// settle reads what is done. Where a group has committed nothing it first begins. Where its next individual commit would open an era, such as after a reset, that is
+// opened first: what is handed out before would not count in it, and be given out again while members have it.
+func (p *place) settle(ctx context.Context, w *waiter, part *coopPart) error {
+	for try := 1; ; try++ {
+		err := p.look(ctx, w.c, part.part)
+		from := int64(0)
+		switch {
+		case err == nil || try > settleTimes:
+			return err
+		case errors.Is(err, errNoStart):
+			from = part.offset
+		case !errors.Is(err, errOpens):
+			return err
+		}
+		if err := w.c.begin(ctx, w.ask, part.part, from); err != nil {
+			return err
+		}
+	}
+}
+
+// look reads what is done: first the fact log, so that what was deleted there is in what is read then.
+func (p *place) look(ctx context.Context, c *conn, part *groupPart) error {
 	codes, err := c.refresh(ctx, p.key.group, []*groupPart{part}, nil)
 	if err != nil {
 		return err
@@ -78,15 +104,21 @@ func (p *place) settle(ctx context.Context, c *conn, part *groupPart) error {
 	if offset, _ := picture.Source(); offset < 0 {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.state.Doubt() // the next fetch begins anew
+		p.state.Doubt()
 		return errNoStart
+	}
+	if picture.Opens() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.state.Doubt()
+		return errOpens
 	}
 	next := part.next(c.gw, views, c.readsCommitted(p.key.group, picture, views))
 	stable := picture.Stable(0, next)
 	done := c.gw.facts.whole(part.key, picture, stable)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.outbox = append(p.outbox, p.state.Restart(era(picture))...)
+	p.outbox = append(p.outbox, p.state.Restart(picture.Era())...)
 	now := nowMs()
 	p.state.Stable(stable, now)
 	for _, f := range done {
@@ -97,22 +129,12 @@ func (p *place) settle(ctx context.Context, c *conn, part *groupPart) error {
 	return nil
 }
 
-// era is the era that the next commit is in.
-func era(p *progress.Picture) int64 { return p.Plan(nil, progress.Env{}).Era }
-
-// begin commits where a group begins that has committed nothing, in the member's
-// name: what lies before counts as done.
+// begin opens what the group commits individually, in the member's name: what lies before an offset counts as done. A group that has committed nothing begins so.
 func (c *conn) begin(ctx context.Context, ask tandemmsg.Cooperative, part *groupPart, offset int64) error {
-	if offset <= 0 {
-		call := &commitCall{group: ask.Group, generation: ask.Generation, member: ask.Member}
-		return c.writeSources(ctx, call, []*partPlan{{part: part}}, func(p *progress.Picture, _ int64) bool {
-			at, _ := p.Source()
-			return at < 0
-		})
-	}
 	p := kmsg.NewOffsetCommitRequestTopicPartition()
 	p.Partition = part.key.source.Partition
-	if err := tandemmsg.WriteCommit(&p, tandemmsg.Commit{Offsets: []tandemmsg.OffsetRange{{Last: offset - 1}}, Watermark: -1}); err != nil {
+	commit := tandemmsg.Commit{Keys: keyrange.Set{keyrange.Full}, Watermark: max(offset, 0)}
+	if err := tandemmsg.WriteCommit(&p, commit); err != nil {
 		return err
 	}
 	t := kmsg.NewOffsetCommitRequestTopic()

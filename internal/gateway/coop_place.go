@@ -22,8 +22,9 @@ type place struct {
 	mu         sync.Mutex
 	state      *acquire.State
 	source     slicecache.Source
-	read       int64 // the log is known up to below this position
-	generation int32 // the highest that was seen
+	read       int64            // the log is known up to below this position
+	generation int32            // the highest that was seen
+	members    map[string]int32 // that the group had when that was last asked; never changed
 	waiters    []*waiting
 	turn       int // who is served first
 	pending    map[uint64]*grant
@@ -293,7 +294,7 @@ func (p *place) append(ctx context.Context, grants []*grant, entries []acquire.E
 	view, held := p.chunks.ends, p.coop.gw.facts.undecided(p.key)
 	given := make([][]acquire.Range, len(grants))
 	for i, g := range grants {
-		if g.won && fresh && !g.w.late() {
+		if g.won && fresh && g.entry.Era == p.state.Era() && !g.w.late() {
 			for _, r := range p.state.Undone(acquire.Range{First: g.entry.First, Last: g.entry.Last}) {
 				given[i] = append(given[i], without(r, held)...)
 			}

@@ -67,7 +67,7 @@ func (c *conn) handleCooperative(ctx context.Context, req *kmsg.FetchRequest) (k
 	waits := ask.MaxRecords != 0 && ask.SessionTimeout > 0
 	for _, p := range parts {
 		if p.code == 0 {
-			if p.code, err = p.place.enter(ctx, w, p, members); err != nil {
+			if p.code, err = p.place.enter(ctx, w, p, first, members); err != nil {
 				return nil, err
 			}
 		}
@@ -151,19 +151,21 @@ func (p *place) of(source slicecache.Source) {
 	}
 }
 
-// enter takes note of a member's fetch: that it is there, what it has, and who is in the group. code says why it cannot be served.
-func (p *place) enter(ctx context.Context, w *waiter, part *coopPart, members map[string]int32) (code int16, err error) {
+// enter takes note of a member's fetch: that it is there, what it has, and who is in the group. first says that the connection did not know of the member in
+// this generation. code says why it cannot be served.
+func (p *place) enter(ctx context.Context, w *waiter, part *coopPart, first bool, members map[string]int32) (code int16, err error) {
 	p.mu.Lock()
-	next := w.ask.Generation > p.generation
-	settled := !next && !p.state.Doubtful() && !p.state.Has(w.ask.Member, part.has, nowMs())
+	if first && !p.goesOn(members) { // what was done may not be so any more
+		p.state.Anew()
+		p.generation = -1
+	}
+	if members != nil {
+		p.members = members
+	}
+	settled := w.ask.Generation <= p.generation && !p.state.Doubtful() && !p.state.Has(w.ask.Member, part.has, nowMs())
 	p.mu.Unlock()
 	if !settled {
-		err := p.settle(ctx, w.c, part.part)
-		if errors.Is(err, errNoStart) {
-			if err = w.c.begin(ctx, w.ask, part.part, part.offset); err == nil {
-				err = p.settle(ctx, w.c, part.part)
-			}
-		}
+		err := p.settle(ctx, w, part)
 		if w.c.ctx.Err() != nil {
 			return 0, errDone
 		}
@@ -199,6 +201,17 @@ func (p *place) enter(ctx context.Context, w *waiter, part *coopPart, members ma
 		p.start()
 	}
 	return 0, nil
+}
+
+// goesOn reports whether a group has had members all the time since the place last heard of some. Else it may have been reset, or deleted and made anew, which Kafka allows only
+// without members. p.mu is held.
+func (p *place) goesOn(members map[string]int32) bool {
+	for m := range members {
+		if _, was := p.members[m]; was {
+			return true
+		}
+	}
+	return false
 }
 
 // writeCooperative sends the answer.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/tandem-kafka/tandem/internal/icommit"
@@ -227,10 +228,10 @@ var _ icommit.TransactionHandler = (*facts)(nil)
 // factsEnv is what counts if the facts of a call are added, and those that its
 // transaction has written before.
 func (c *conn) factsEnv(call *commitCall, p *partPlan) func(era int64) progress.Facts {
-	added := p.facts(call)
-	if len(added) == 0 {
+	if !slices.ContainsFunc(p.ranges, func(i int) bool { return call.ranges[i].code == 0 }) {
 		return nil
 	}
+	added := p.facts(call) // none of a watermark of 0
 	return func(era int64) progress.Facts {
 		all := added
 		if call.in != nil {

@@ -225,6 +225,9 @@ func (p *Picture) foreign() bool { return p.source.present() && !p.source.ours }
 // Foreign reports whether the next commit opens a new era. Whether the source row is pending matters then: see Env.
 func (p *Picture) Foreign() bool { return p.foreign() }
 
+// Opens reports whether an individual commit opens an era, now or after rows of tools have got one: what belongs to the one before it does not count then.
+func (p *Picture) Opens() bool { return p.foreign() || p.outlived() || p.setBack(p.Era()) }
+
 // Is reports whether the source row names this era.
 func (p *Picture) Is(era int64) bool {
 	return p.source.present() && p.source.ours && p.source.tag.era == era

@@ -40,8 +40,10 @@ func (w *world) step() {
 		w.rebalance(m)
 	case n < 98:
 		w.leave(m)
-	case n < 99 && w.chance(20):
+	case n < 99 && w.chance(30):
 		w.reset()
+	case n == 99 && w.chance(15):
+		w.delete()
 	}
 }
 
@@ -96,7 +98,7 @@ func (w *world) fetch(m *member) {
 		g.state.Leave(m.name, everything)
 		g.visits[m.name] = m.visit
 	}
-	if g.state.Doubtful() || g.state.Has(m.name, m.has(), w.now) {
+	if w.enter(g, m) || g.state.Doubtful() || g.state.Has(m.name, m.has(), w.now) {
 		w.refresh(g)
 		g.state.Has(m.name, m.has(), w.now)
 	}
@@ -242,9 +244,7 @@ func (w *world) work(m *member) {
 	}
 	for _, r := range done {
 		w.commit(r, !m.late && w.now-m.contact <= timeout)
-		if g.state.Era() == w.era && !g.state.Doubtful() {
-			g.state.Done(r, w.now)
-		}
+		w.hear(g, w.era, r)
 	}
 }
 
@@ -283,29 +283,6 @@ func (w *world) leave(m *member) {
 	}
 	w.append(entries, false)
 	w.join(slices.Index(w.members[:], m))
-}
-
-// reset sets the group back, or ahead, when it has no members.
-func (w *world) reset() {
-	w.era++
-	w.start = w.rng.Int64N(records)
-	for o := range w.done {
-		w.done[o], w.doneAt[o], w.given[o] = int64(o) < w.start, 0, 0
-	}
-	w.oracle.Begin(w.era)
-	w.oracle.Stable(w.start, w.now)
-	w.late = nil
-	for i := range w.members {
-		w.join(i)
-	}
-	for i, g := range w.gateways {
-		if w.chance(50) {
-			w.crash(i)
-			continue
-		}
-		w.refresh(g) // the first contact in a generation reads the rows
-		clear(g.waiting)
-	}
 }
 
 // finish has calm times in which all that is left is done.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tandem-kafka/tandem/internal/acquire"
+	"github.com/tandem-kafka/tandem/internal/progress"
 )
 
 // The size of a history.
@@ -34,14 +35,17 @@ type world struct {
 	late []late
 	ids  uint64
 
-	era    int64
-	start  int64 // of the era
-	done   [records]bool
-	doneAt [records]int64 // where the log ended then, if who did it was in time
-	oracle *acquire.State
-	given  [records]int32  // how often the oracle saw it given out in the era
-	there  int64           // how many records there are
-	untold map[uint64]bool // acquisitions that take what its member was never told of, or give it back
+	source     progress.Row // the group's committed offset
+	facts      int64        // the era of the last individual commit; -1: there was none
+	generation int32
+	era        int64 // that was opened last
+	start      int64 // where the group began, or was reset to
+	done       [records]bool
+	doneAt     [records]int64 // where the log ended then, if who did it was in time
+	oracle     *acquire.State
+	given      [records]int32  // how often the oracle saw it given out in the era
+	there      int64           // how many records there are
+	untold     map[uint64]bool // acquisitions that take what its member was never told of, or give it back
 
 	gateways [gateways]*gateway
 	members  [members]*member
@@ -69,6 +73,9 @@ type gateway struct {
 	planned   map[uint64]int64 // when it wrote what of own
 	ahead     map[uint64]asked // acquisitions for members that are told later
 	visits    map[string]int   // which visit of a member is under way here
+
+	members    []string // that the group had when a member came last that was new here
+	generation int32    // that what is done was read in
 }
 
 // asked is a fetch of a member.
@@ -94,7 +101,7 @@ type member struct {
 type hold struct{ since int64 }
 
 func newWorld(seed uint64) *world {
-	w := &world{rng: rand.New(rand.NewPCG(seed, 1)), seed: seed, oracle: acquire.New(0), untold: map[uint64]bool{}, there: records / 4}
+	w := &world{rng: rand.New(rand.NewPCG(seed, 1)), seed: seed, oracle: acquire.New(0), untold: map[uint64]bool{}, there: records / 4, source: progress.NoRow, facts: -1, generation: 1}
 	for i := range w.gateways {
 		w.crash(i)
 	}
@@ -176,6 +183,8 @@ func (w *world) commit(r acquire.Range, inTime bool) {
 		}
 		w.done[o] = true
 	}
+	w.individually()
+	w.facts = w.era
 	w.oracle.Done(r, w.now)
 	if w.chance(50) {
 		w.log = append(w.log, item{position: w.next, done: &r, entry: acquire.Entry{Era: w.era}})
@@ -190,9 +199,7 @@ func (w *world) catchUp(g *gateway, end int64) {
 			continue
 		}
 		if it.done != nil {
-			if it.entry.Era == g.state.Era() {
-				g.state.Done(*it.done, w.now)
-			}
+			w.hear(g, it.entry.Era, *it.done)
 			continue
 		}
 		won := g.state.Apply(it.position, it.entry, w.now)
@@ -215,25 +222,6 @@ func (w *world) catchUp(g *gateway, end int64) {
 	if end > g.read {
 		g.read, g.fresh = end, false
 	}
-}
-
-// refresh reads the log, and then what is done.
-func (w *world) refresh(g *gateway) {
-	w.catchUp(g, w.next)
-	w.tell(g)
-	g.fresh = true
-}
-
-// tell tells a gateway what is done.
-func (w *world) tell(g *gateway) {
-	g.state.Begin(w.era)
-	g.state.Stable(w.start, w.now)
-	for o := range int64(records) {
-		if w.done[o] {
-			g.state.Done(acquire.Range{First: o, Last: o}, w.now)
-		}
-	}
-	g.state.Settled()
 }
 
 // deliver answers a member. The judge looks at who has it too.
@@ -302,9 +290,11 @@ func (w *world) compact() {
 
 // replay reads the log anew: what it says of offsets that are not done must be what the judge has seen.
 func (w *world) replay() {
+	if w.begins() {
+		return // nothing counts
+	}
 	g := &gateway{state: acquire.New(0), waiting: map[uint64]asked{}}
 	w.refresh(g)
-	w.oracle.Begin(w.era)
 	for _, m := range w.members {
 		if a, b := undone(w, w.oracle.Holds(m.name)), undone(w, g.state.Holds(m.name)); !slices.Equal(a, b) {
 			w.failf("%s holds %v, and after compaction %v", m.name, a, b)
