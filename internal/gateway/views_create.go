@@ -73,7 +73,7 @@ func (v *views) create(ctx context.Context, name, source string, partitions int3
 		return nil, err
 	}
 	if t, ok := topics[name]; ok && w == nil {
-		if err := v.catchUp(ctx); err != nil || v.Name(name) != nil {
+		if found, err := v.awaitDefinition(ctx, name); found || err != nil {
 			return nil, err // another gateway has just made it
 		}
 		return nil, fmt.Errorf("topic %s exists already with %d partitions and is no view: choose another name", name, t.Partitions)
@@ -95,6 +95,28 @@ func (v *views) create(ctx context.Context, name, source string, partitions int3
 	}
 	v.gw.log.Info("a view was made", "view", name, "source", source, "virtual_partitions", w.Partitions, "slices_per_partition", w.K)
 	return w, nil
+}
+
+// renewTime is for how long a topic without a definition, which was a view, may be
+// one that another gateway renews: that deletes the definition and then writes a new one, also
+// where a third one has done so and has made the topic again.
+const renewTime = 5 * time.Second
+
+// awaitDefinition looks for the definition of a view whose topic is there.
+func (v *views) awaitDefinition(ctx context.Context, name string) (found bool, err error) {
+	for {
+		if err := v.catchUp(ctx); err != nil || v.Name(name) != nil {
+			return true, err
+		}
+		if at, was := v.looked.Load(name); !was || time.Since(at.(time.Time)) > renewTime {
+			return false, nil
+		}
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // define writes a definition, then makes the backing topic: a gateway that sees

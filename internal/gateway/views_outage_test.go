@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tandem-kafka/tandem/internal/upstream"
+	"github.com/tandem-kafka/tandem/internal/view"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -257,5 +258,37 @@ func TestGatewaysMakeAViewTogether(t *testing.T) {
 		if _, err := w.admin.DeleteTopic(t.Context(), "orders"); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A gateway that comes while another one renews a view, between the end of its definition and the next one, waits for that.
+func TestViewMadeWhileAnotherGatewayRenewsIt(t *testing.T) {
+	w := newWorld(t, nil)
+	w.topic("orders", 2)
+	v, err := w.gw.views.Create(t.Context(), "wide", "orders", 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := view.Tombstone("wide")
+	if err := w.gw.views.defs.Append(t.Context(), end.Key, end.Value); err != nil {
+		t.Fatal(err)
+	}
+	made := make(chan error, 1)
+	go func() {
+		_, err := w.gw.views.Create(t.Context(), "wide", "orders", 8)
+		made <- err
+	}()
+	until(t, func() error {
+		if w.gw.views.Name("wide") != nil {
+			return errString("the end of the definition was not read")
+		}
+		return nil
+	})
+	key, value := v.Encode()
+	if err := w.gw.views.defs.Append(t.Context(), key, value); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-made; err != nil {
+		t.Error(err)
 	}
 }
