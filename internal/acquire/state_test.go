@@ -112,6 +112,7 @@ func TestAnewWhatWasDoneIsFreeAgainAndWhoHasSomethingKeepsIt(t *testing.T) {
 	c.want(c.take("a", 10), "0-9#1 wins")
 	c.want(c.take("b", 10), "10-19#1 wins")
 	c.s.Done(Range{0, 14}, c.now)
+	c.s.Settled()
 	c.s.Anew()
 	if !c.s.Doubtful() {
 		t.Error("what is done is to be read")
