@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -61,6 +62,7 @@ func TestMembersShareAPartitionByRecord(t *testing.T) {
 
 // Every member has all partitions, those that a topic gets, too, until it leaves; or until it was not heard of for so long that others have what it had.
 func TestCallbacksOfMembersThatShareByRecord(t *testing.T) {
+	t.Parallel() // most of the time something waits
 	w := newWorld(t, nil)
 	w.Topic("t", 2)
 	var mu sync.Mutex
@@ -91,13 +93,18 @@ func TestCallbacksOfMembersThatShareByRecord(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if want := fmt.Sprint([]string{"assigned " + all, "lost " + all, "assigned " + all, "revoked " + all}); fmt.Sprint(told) != want {
+	want := []string{"assigned " + all, "lost " + all, "assigned " + all, "revoked " + all}
+	for len(told) > len(want) && slices.Equal(told[:2], want[:2]) { // on a busy machine its session may end by itself, too
+		told = told[2:]
+	}
+	if !slices.Equal(told, want) {
 		t.Errorf("told %s, want %s", told, want)
 	}
 }
 
 // What a member had in hand when it left goes to another one, whose attempt counts on; a record that fails for good becomes a dead letter.
 func TestAttemptsSurviveMembersThatShareByRecord(t *testing.T) {
+	t.Parallel() // most of the time something waits
 	w := newWorld(t, nil)
 	w.Topic("t", 1)
 	w.Topic("dead", 1)
@@ -140,6 +147,7 @@ func TestAttemptsSurviveMembersThatShareByRecord(t *testing.T) {
 
 // A description of the group names a record that fails, with its attempts and the last one's error.
 func TestDescriptionOfAGroupThatSharesByRecordHasAttempts(t *testing.T) {
+	t.Parallel() // most of the time something waits
 	w := newWorld(t, nil)
 	w.Topic("t", 1)
 	w.produce("t", 10, 10)
@@ -165,6 +173,7 @@ func TestDescriptionOfAGroupThatSharesByRecordHasAttempts(t *testing.T) {
 }
 
 func TestShareByRecordSaysWhatItNeeds(t *testing.T) {
+	t.Parallel() // most of the time something waits
 	for want, opts := range map[string][]Option{
 		"excludes ShareByKey":  {ShareByRecord(), ShareByKey()},
 		"without order":        {ShareByRecord(), Order(ByKey)},

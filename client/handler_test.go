@@ -127,6 +127,7 @@ func TestHooksCountEverything(t *testing.T) {
 
 // The time of the next attempt outlives the process, and the handler has the values of Run's context.
 func TestNextAttemptsOutliveTheProcess(t *testing.T) {
+	t.Parallel() // most of the time something waits
 	w := newWorld(t, nil)
 	w.Topic("t", 1)
 	w.produce("t", 10, 10)
