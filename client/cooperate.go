@@ -69,9 +69,10 @@ type coopTopic struct {
 const (
 	coopWait  = 500 * time.Millisecond // length of a long poll
 	coopPause = 100 * time.Millisecond
-	// A member has records in memory for so long at the pace at which it works: twice the time that a fetch takes, at least and at most; and as long as fetches bring all that they
-	// ask for, since there is a backlog, for ever longer: else who is fast would fetch all the time, and each fetch is a turn of the log.
+	// A member has records in memory for so long at the pace at which it works: twice the time that a fetch takes, at least and at most; and where records take
+	// next to no time, as long as fetches bring all that they ask for, since there is a backlog, for ever longer: else it would fetch all the time, and each fetch is a turn of the log.
 	leastAhead, mostAhead, backlogAhead = 10 * time.Millisecond, 500 * time.Millisecond, 100 * time.Millisecond
+	fastRate                            = 1000 // records a second of each handler
 	// The pace is that of so many records, or of so long.
 	paceTime, paceRecords, pacePatience = 20 * time.Millisecond, 16, 200 * time.Millisecond
 )
@@ -170,7 +171,7 @@ func (c *coop) reach(given, asked int64, took time.Duration) {
 		c.took = (c.took + took) / 2
 	}
 	least := min(max(leastAhead, 2*c.took), mostAhead)
-	if backlog {
+	if backlog && c.rate >= fastRate*float64(c.s.cfg.concurrency) { // what is slow would lie here while others have nothing to do, or be left behind by a crash
 		c.ahead = max(least, min(2*c.ahead, backlogAhead))
 	} else {
 		c.ahead = max(least, c.ahead/2)

@@ -7,7 +7,7 @@ import (
 
 // A member asks for what it works on in a moment: a longer one as long as there is a backlog, and a short one again when records come one by one.
 func TestPaceOfMembersThatShareByRecord(t *testing.T) {
-	c := newCoop(nil)
+	c := newCoop(&session{cfg: &config{concurrency: 4}})
 	now, handed := time.Now(), int64(0)
 	works := func(n int64, d time.Duration) {
 		now, handed = now.Add(d), handed+n
@@ -23,7 +23,8 @@ func TestPaceOfMembersThatShareByRecord(t *testing.T) {
 	works(10, 40*time.Millisecond)
 	want("too few to tell", 0, 0, leastAhead)
 	works(10, 10*time.Millisecond)
-	want("at first", 400, 1, leastAhead)
+	c.reach(100, 100, 3*time.Millisecond)
+	want("where work takes long", 400, 1, leastAhead)
 	for range 10 {
 		c.reach(100, 100, 3*time.Millisecond)
 		works(2000, 20*time.Millisecond)
