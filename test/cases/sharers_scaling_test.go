@@ -29,26 +29,24 @@ func scaleSharers(t *testing.T, work time.Duration, records func(members int) in
 	keys := keysOf(most, 20)
 	var members int
 	var handled, working, began, ended atomic.Int64 // records, nanoseconds at work, and when the first record of a point came and the last was done
-	measure := func() float64 {
+	measure := func() point {
 		todo := int64(records(members))
 		handled.Store(0)
 		working.Store(0)
 		began.Store(0)
+		cpu := e.cpu(t)
 		harness.Produce(t, e.gateway.Bootstrap, l, harness.Production{Topic: source, Records: int(todo), Key: func(i int) []byte { return keys[i%len(keys)] }})
-		await(t, 30*time.Second, func() string {
+		await(t, stuckAfter, func() string {
 			if n := handled.Load(); n < todo {
 				return fmt.Sprintf("%d members handled %d of %d records", members, n, todo)
 			}
 			return ""
 		})
-		took := time.Duration(ended.Load() - began.Load()).Seconds()
-		t.Logf("%d members: %.0f records/s, %.1f at work", members, float64(todo)/took, time.Duration(working.Load()).Seconds()/took)
-		if work > 0 {
-			return time.Duration(working.Load()).Seconds() / took
-		}
-		return float64(todo) / took
+		p := pointOf(todo, time.Duration(ended.Load()-began.Load()), e.cpu(t)-cpu, time.Duration(working.Load()))
+		t.Logf("%d members: %v", members, p)
+		return p
 	}
-	last := 0.0
+	last := point{}
 	for n := 1; n <= most; n *= 2 {
 		for ; members < n; members++ {
 			c := e.consumer(group, fmt.Sprintf("member-%d", members), source)
@@ -65,8 +63,8 @@ func scaleSharers(t *testing.T, work time.Duration, records func(members int) in
 			sharers.start(t, l, c, has, client.Concurrency(1))
 		}
 		has.awaitEach(t, n, most/n)
-		last = nextPoint(t, n, last, factor, measure)
+		last = nextPoint(t, n, last, work > 0, factor, measure)
 	}
-	l.AwaitDone(t, 10*time.Second) // the last ones are counted before the ledger has them
+	l.AwaitDone(t, stuckAfter) // the last ones are counted before the ledger has them
 	l.Check(t, sharers.where(1, most))
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -153,6 +154,25 @@ func Eventually(t testing.TB, limit time.Duration, done func() error) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+// CPU is the CPU time of a process so far; 0 where there is no Linux to tell.
+func CPU(t testing.TB, pid int) time.Duration {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	var ticks int64
+	for _, f := range fields[11:13] { // utime and stime
+		n, err := strconv.ParseInt(f, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * (time.Second / 100) // the kernel's USER_HZ
 }
 
 // reaper is a shell that kills what this process has started when this process dies without its clean-up (a panic, a time limit, SIGKILL).
