@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 var (
@@ -249,6 +250,40 @@ func TestRangesOfATransactionAcrossAReset(t *testing.T) {
 		p.commit(w, topic, 0, rangesOf(whole, span(7, 7)))
 		p.end(w, true)
 		w.awaitStable(topic, "5 [00000000-ffffffff] [7-7]")
+	})
+}
+
+// Where a group has committed nothing but a plain offset in a transaction that is open, nobody knows where its progress begins: ranges in another transaction wait for that.
+func TestRangesWaitForAPlainOffsetInATransaction(t *testing.T) {
+	transacted(t, func(t *testing.T, e engine, old bool) {
+		topic, _ := e.source(t, 2, 4)
+		group := harness.Name(t, "group")
+		w := e.wires(t, group, old, 2)
+		w[0].mustCommit(topic, 1, rangesOf(whole, span(0, 0))) // the embedded engine tells of transactions only in groups that it knows
+		plain, p := initProducer(w[0], group+"-plain", old, time.Minute), initProducer(w[1], group, old, time.Minute)
+		if old {
+			if err := plain.addGroup(w[0]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		req := plain.commitRequest(w[0], topic, 0, rangesOf(whole, span(0, 0)))
+		row := kmsg.NewTxnOffsetCommitRequestTopicPartition()
+		row.Offset = 100
+		req.Topics[0].Partitions[0] = row
+		harness.Eventually(t, 20*time.Second, func() error {
+			resp, err := req.RequestWith(harness.Context(t, 20*time.Second), w[0].c)
+			if err == nil {
+				err = kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
+			}
+			return err
+		})
+		if err := p.tryCommit(w[1], topic, 0, rangesOf(whole, span(105, 105))); !errors.Is(err, kerr.CoordinatorLoadInProgress) {
+			t.Errorf("while the plain offset is not decided ranges are answered %v", err)
+		}
+		plain.end(w[0], true)
+		p.commit(w[1], topic, 0, rangesOf(whole, span(105, 105)))
+		p.end(w[1], true)
+		w[1].awaitStable(topic, "100 [00000000-ffffffff] [105-105]")
 	})
 }
 
