@@ -42,7 +42,7 @@ var committedOn = map[string]string{"kafka": "all", "embedded": "java,java-848,c
 
 // The matrix with each codec in turn, again and again until its share of the soak is used up.
 func TestSoakMatrix(t *testing.T) {
-	limit := harness.Until(harness.Soak(t, 20))
+	limit := harness.Until(harness.Soak(t, 16))
 	targets := map[string]Target{"kafka": onKafka(t, ""), "embedded": embedded(t)}
 	for round := 0; limit(); round++ {
 		for engine, g := range targets {
