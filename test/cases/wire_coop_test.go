@@ -24,6 +24,9 @@ type coopMember struct {
 
 // cooperate makes members of a group, in one generation.
 func (e engine) cooperate(w []*wire, topic string, timeout int32) []*coopMember {
+	for _, w := range w {
+		w.session = max(w.session, timeout)
+	}
 	joinAll(topic, w...)
 	members := make([]*coopMember, len(w))
 	for i := range w {

@@ -68,7 +68,7 @@ func (w *wire) joinOnce(topic string) (place, error) {
 	subscription.Topics = []string{topic}
 	req := kmsg.NewPtrJoinGroupRequest()
 	req.Group, req.MemberID, req.ProtocolType = w.group, w.member, "consumer"
-	req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = 10_000, 10_000
+	req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = w.session, 10_000
 	protocol := kmsg.NewJoinGroupRequestProtocol()
 	protocol.Name, protocol.Metadata = "places", subscription.AppendTo(nil)
 	req.Protocols = append(req.Protocols, protocol)

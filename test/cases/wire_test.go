@@ -26,6 +26,7 @@ type wire struct {
 	// Where there are no members: generation -1.
 	generation int32
 	member     string
+	session    int32 // ms, of the group: for so long it may be silent
 }
 
 // whole is the whole key axis.
@@ -35,7 +36,7 @@ var whole = keyrange.Set{keyrange.Full}
 func (e engine) wire(t testing.TB, group string, opts ...kgo.Opt) *wire {
 	t.Helper()
 	c := harness.Client(t, e.gateway.Bootstrap, append([]kgo.Opt{kgo.MaxVersions(wireVersions()), kgo.MetadataMinAge(100 * time.Millisecond), kgo.RetryTimeout(20 * time.Second)}, opts...)...)
-	return &wire{t: t, c: c, group: group, generation: -1}
+	return &wire{t: t, c: c, group: group, generation: -1, session: 10_000}
 }
 
 // wireVersions are the highest that name topics.
