@@ -137,7 +137,7 @@ func judgeByRecord(t *testing.T, workers []*harness.Worker, lost map[int]bool) {
 // ends are where the partitions of a topic end.
 func ends(t testing.TB, bootstrap, topic string) map[int32]int64 {
 	t.Helper()
-	offsets, err := harness.AdminClient(t, bootstrap).ListEndOffsets(harness.Context(t, 20*time.Second), topic)
+	offsets, err := harness.Admin(t, bootstrap).ListEndOffsets(harness.Context(t, 20*time.Second), topic)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -165,7 +165,7 @@ func TestCooperativeGroupsAreResetAndDeleted(t *testing.T) {
 	}
 	reset := func(to string) {
 		t.Helper()
-		groups(t, e, "--bootstrap-server", e.kafka, "--group", group, "--reset-offsets", "--topic", topic, "--execute", "--to-offset", to)
+		groups(t, "--bootstrap-server", e.kafka, "--group", group, "--reset-offsets", "--topic", topic, "--execute", "--to-offset", to)
 	}
 	m := generation("0-29#1 ", 30)
 	if err := m.finish(tandemmsg.AcquiredRange{OffsetRange: span(0, 9)}, tandemmsg.AcquiredRange{OffsetRange: span(20, 24)}); err != nil {
@@ -184,7 +184,7 @@ func TestCooperativeGroupsAreResetAndDeleted(t *testing.T) {
 	if n := handedOut(t, e, group); n == 0 {
 		t.Fatal("the log has nothing that was handed out")
 	}
-	groups(t, e, "--bootstrap-server", e.gateway.Bootstrap, "--delete", "--group", group)
+	groups(t, "--bootstrap-server", e.gateway.Bootstrap, "--delete", "--group", group)
 	if n := handedOut(t, e, group); n > 0 {
 		t.Errorf("of a deleted group %d records of what was handed out stay in the log", n)
 	}

@@ -18,11 +18,10 @@ func TestExamples(t *testing.T) {
 	t.Parallel()
 	harness.Need(t)
 	harness.InstallClients(t)
-	e := onKafka(t, harness.GatewayConfig{})
 	for name, run := range map[string]func(*testing.T, engine){"cooperative-worker": cooperativeWorker, "transactional-worker": transactionalWorker, "python-view": pythonView, "streams": streamsPastPartitions} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			run(t, e)
+			run(t, onKafka(t, harness.GatewayConfig{}))
 		})
 	}
 }

@@ -16,7 +16,6 @@ import (
 func TestForeignClientSpeaksTheAdditions(t *testing.T) {
 	harness.Need(t, "python3")
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
-		t.Parallel()
 		const partitions, records = 2, 600
 		topic := harness.Name(t, "orders")
 		harness.CreateTopic(t, e.kafka, topic, partitions)

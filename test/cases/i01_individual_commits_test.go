@@ -75,7 +75,6 @@ func TestManyIndividualCommitsOutliveKills(t *testing.T) {
 func TestLimitOfIndividualCommits(t *testing.T) {
 	const limit = 1000
 	engines(t, harness.GatewayConfig{YAML: fmt.Sprintf("limits: {individual.commit.max.ranges: %d}\n", limit)}, func(t *testing.T, e engine) {
-		t.Parallel()
 		topic := harness.Name(t, "orders")
 		harness.CreateTopic(t, e.kafka, topic, 1)
 		w := e.wire(t, harness.Name(t, "group"))

@@ -70,7 +70,6 @@ func TestCommitsBesideALongPoll(t *testing.T) {
 // one arrived or not, and the group's progress is not begun anew (case I3).
 func TestCommitRepeatedAfterACut(t *testing.T) {
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
-		t.Parallel()
 		topic := harness.Name(t, "orders")
 		harness.CreateTopic(t, e.kafka, topic, 1)
 		w := e.wire(t, harness.Name(t, "group"))

@@ -33,7 +33,6 @@ func closeInFlight(t *testing.T, e engine, s harness.WorkerSpec) {
 		done  int // by the first
 	}{{"drained", 0, false, 2 * inFlight}, {"cut short", 50 * time.Millisecond, false, inFlight}, {"killed", 0, true, inFlight}} {
 		t.Run(end.name, func(t *testing.T) {
-			t.Parallel()
 			s := s
 			topic, l := e.orders(t, &s, 1), harness.NewLedger()
 			s.Concurrency, s.Begins, s.Work, s.Drain = inFlight, true, time.Second, end.drain

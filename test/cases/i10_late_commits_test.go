@@ -14,7 +14,6 @@ import (
 // library understands, the stable offset stays, and nothing above it is done. So is one that has left (case I10).
 func TestLateIndividualCommitChangesNothing(t *testing.T) {
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
-		t.Parallel()
 		topic := harness.Name(t, "orders")
 		harness.CreateTopic(t, e.kafka, topic, 1)
 		group := harness.Name(t, "group")

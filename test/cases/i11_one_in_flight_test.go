@@ -20,10 +20,8 @@ func TestOneInFlightIsNeverTwo(t *testing.T) {
 }
 
 func oneInFlight(t *testing.T, e engine, of kind) {
-	t.Parallel()
 	for name, codec := range map[string]kgo.CompressionCodec{"none": kgo.NoCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression()} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			const records, members = 600, 2
 			source, _ := e.source(t, 1, 1)
 			group, l := harness.Name(t, "group"), of.ledger(harness.NewLedger())

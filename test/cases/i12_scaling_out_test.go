@@ -22,7 +22,6 @@ func TestScalingOutUnderLoad(t *testing.T) {
 			commits     time.Duration
 		}{{"no commit is due", false, time.Hour}, {"commits are under way", false, time.Millisecond}, {"cooperative, commits are under way", true, time.Millisecond}} {
 			t.Run(c.name, func(t *testing.T) {
-				t.Parallel()
 				s := s
 				s.Cooperative, s.CommitInterval = c.cooperative, c.commits
 				scaleOut(t, e, s)

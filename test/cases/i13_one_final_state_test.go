@@ -20,9 +20,7 @@ func TestOneFinalStateForEachRecord(t *testing.T) {
 }
 
 func oneFinalState(t *testing.T, e engine, of kind) {
-	t.Parallel()
 	t.Run("deleted", func(t *testing.T) {
-		t.Parallel()
 		const records, deleted, end = 200, 150, 250
 		source, _ := e.source(t, 1, 1)
 		group := harness.Name(t, "group")
@@ -60,7 +58,6 @@ func oneFinalState(t *testing.T, e engine, of kind) {
 		}
 	})
 	t.Run("taken as it dies", func(t *testing.T) {
-		t.Parallel()
 		source, _ := e.source(t, 1, 1)
 		group, l := harness.Name(t, "group"), of.ledger(harness.NewLedger())
 		harness.WatchCommitted(t, e.kafka, group, source, l)

@@ -144,7 +144,6 @@ func TestCommandNamesStuckVirtualPartitions(t *testing.T) {
 	e := onKafka(t, harness.GatewayConfig{})
 	for _, kip848 := range []bool{false, true} {
 		t.Run(fmt.Sprintf("kip848=%t", kip848), func(t *testing.T) {
-			t.Parallel()
 			const virtual, records = 4, 80
 			source, view := e.source(t, 1, virtual)
 			group, l := harness.Name(t, "group"), harness.NewLedger()

@@ -27,22 +27,18 @@ var (
 // kinds runs a case with ordinary consumers on a view, on both engines, and with Tandem's own client on the topic itself, on Kafka, as more kinds, too; beside other cases.
 func kinds(t *testing.T, c harness.GatewayConfig, run func(t *testing.T, e engine, of kind), more ...kind) {
 	t.Helper()
-	t.Parallel()
-	kindsAlone(t, c, run, more...)
-}
-
-// kindsAlone is kinds for a case that measures, or goes on for long: no other one runs meanwhile.
-func kindsAlone(t *testing.T, c harness.GatewayConfig, run func(t *testing.T, e engine, of kind), more ...kind) {
-	t.Helper()
-	enginesAlone(t, c, func(t *testing.T, e engine) { run(t, e, onViews) })
+	engines(t, c, func(t *testing.T, e engine) { run(t, e, onViews) })
 	onKafkaAs(t, c, run, append([]kind{sharers}, more...)...)
 }
 
-// onKafkaAs runs a case for kinds of members on Kafka.
+// onKafkaAs runs a case for kinds of members on Kafka, beside each other and other cases.
 func onKafkaAs(t *testing.T, c harness.GatewayConfig, run func(t *testing.T, e engine, of kind), all ...kind) {
 	t.Helper()
 	for _, of := range all {
-		t.Run(of.name, func(t *testing.T) { run(t, onKafka(t, c), of) })
+		t.Run(of.name, func(t *testing.T) {
+			t.Parallel()
+			run(t, onKafka(t, c), of)
+		})
 	}
 }
 

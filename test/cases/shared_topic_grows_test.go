@@ -19,10 +19,10 @@ import (
 // partitions are split that were taken whole before the growth. Nothing is lost, the order of each
 // key holds within each partition, the new partitions have a member soon, and the stable offsets reach the end everywhere (case V19).
 func TestTopicGrowsUnderMembersThatShareIt(t *testing.T) {
+	t.Parallel()
 	for _, cooperative := range []bool{false, true} {
 		t.Run(fmt.Sprintf("cooperative=%t", cooperative), func(t *testing.T) {
 			engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
-				t.Parallel()
 				topic, _ := e.source(t, 2, 2)
 				group, l := harness.Name(t, "group"), harness.NewLedger()
 				opts := []client.Option{client.Concurrency(8), client.KgoOpts(kgo.MetadataMaxAge(time.Second), kgo.MetadataMinAge(100*time.Millisecond))}
@@ -84,10 +84,10 @@ func TestTopicGrowsUnderMembersThatShareIt(t *testing.T) {
 // The records of one key fail, and all others are done, when a topic grows. Members that start then do what is left, and nothing twice: of
 // each offset that all keys have behind them it does not matter by which partition count (case V19).
 func TestWhatIsCommittedHoldsWhenATopicGrows(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]client.Option{"key ranges": {client.ShareByKey()}, "whole partitions": nil, "by record": {client.ShareByRecord()}} {
 		t.Run(name, func(t *testing.T) {
 			engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
-				t.Parallel()
 				const records, keys, bad = 2000, 40, 250
 				topic, group := harness.Name(t, "orders"), harness.Name(t, "group")
 				harness.CreateTopic(t, e.kafka, topic, 1)

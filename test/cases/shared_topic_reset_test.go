@@ -23,7 +23,6 @@ import (
 // deleted begins anew (case V10).
 func TestMembersThatShareBeginWhereAResetSays(t *testing.T) {
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
-		t.Parallel()
 		const records, keys, virtual = 2000, 40, 4
 		topic, view := e.source(t, 1, virtual)
 		group := harness.Name(t, "group")
@@ -70,7 +69,7 @@ func TestMembersThatShareBeginWhereAResetSays(t *testing.T) {
 				bootstrap = e.kafka
 			}
 			fill(reset.what)
-			groups(t, e, "--bootstrap-server", bootstrap, "--group", group, "--reset-offsets", "--topic", topic, "--execute", "--to-offset", strconv.FormatInt(reset.to, 10))
+			groups(t, "--bootstrap-server", bootstrap, "--group", group, "--reset-offsets", "--topic", topic, "--execute", "--to-offset", strconv.FormatInt(reset.to, 10))
 			l := run(reset.what, fine, func(r *kgo.Record) bool { return r.Offset >= reset.to })
 			if r := l.Check(t, nil); r.Duplicates > 0 {
 				t.Errorf("after %s: %s", reset.what, r)
@@ -89,7 +88,7 @@ func TestMembersThatShareBeginWhereAResetSays(t *testing.T) {
 		e.awaitAllDone(t, group, topic, records)
 
 		fill("a deletion")
-		groups(t, e, "--bootstrap-server", e.gateway.Bootstrap, "--delete", "--group", group)
+		groups(t, "--bootstrap-server", e.gateway.Bootstrap, "--delete", "--group", group)
 		if !strings.Contains(e.gateway.Log(), "deleted the individual commits of a group that is gone") {
 			t.Error("the individual commits of a deleted group stay")
 		}

@@ -14,7 +14,6 @@ import (
 // what, and soon after the topic was made, past the gateway, they read it.
 func TestConsumersWaitForTheSourceOfTheirView(t *testing.T) {
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
-		t.Parallel()
 		source := harness.Name(t, "later")
 		view, group := source+".view4", harness.Name(t, "group")
 		l := harness.NewLedger()
@@ -42,7 +41,6 @@ func TestConsumersWaitForTheSourceOfTheirView(t *testing.T) {
 // Where the cluster makes topics that are asked for, and the client lets it (Java's do), asking for the view makes the source.
 func TestConsumerOfAViewMakesItsSource(t *testing.T) {
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
-		t.Parallel()
 		const records = 40
 		source := harness.Name(t, "asked")
 		view := source + ".view4"

@@ -42,7 +42,6 @@ func TestKafkaTools(t *testing.T) {
 	harness.Need(t)
 	harness.InstallClients(t)
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
-		t.Parallel() // most of the time a JVM starts
 		const records, virtual = 40, 4
 		source, view := e.source(t, 1, virtual)
 		gateway := e.gateway.Bootstrap

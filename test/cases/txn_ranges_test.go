@@ -25,10 +25,7 @@ var (
 func transacted(t *testing.T, run func(t *testing.T, e engine, old bool)) {
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
 		for _, old := range []bool{false, true} {
-			t.Run(map[bool]string{false: "v2", true: "v1"}[old], func(t *testing.T) {
-				t.Parallel()
-				run(t, e, old)
-			})
+			t.Run(map[bool]string{false: "v2", true: "v1"}[old], func(t *testing.T) { run(t, e, old) })
 		}
 	})
 }

@@ -18,7 +18,6 @@ import (
 // on the others only what was done above the first open record of its slice or partition.
 func TestGroupMovesToIndividualCommitsAndBack(t *testing.T) {
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
-		t.Parallel()
 		const partitions, records, keys = 2, 3000, 60
 		source, view := e.source(t, partitions, 4)
 		group, l := harness.Name(t, "group"), harness.NewLedger()

@@ -13,12 +13,12 @@ import (
 // A consumer is added in the middle of the load, and consumers drop 100 times: their network fails and returns, they leave and return, they
 // die and are replaced. Nobody is ever stuck, with few keys and with many, or with members that share by record (cases V1 and C1).
 func TestMembersComeAndGo(t *testing.T) {
-	comeAndGoOnEngines(t, kinds, churn{outage: 50 * time.Millisecond, deaths: 4, until: func() bool { return true }})
+	comeAndGoOnEngines(t, churn{outage: 50 * time.Millisecond, deaths: 4, until: func() bool { return true }})
 }
 
 // The same with outages of 3 s and many deaths (cases V1 and C1).
 func TestSoakMembersComeAndGo(t *testing.T) {
-	comeAndGoOnEngines(t, kindsAlone, churn{outage: 3 * time.Second, deaths: 30, until: harness.Until(harness.Soak(t, 15))})
+	comeAndGoOnEngines(t, churn{outage: 3 * time.Second, deaths: 30, until: harness.Until(harness.Soak(t, 15))})
 }
 
 // churn is what happens to the members: at most 100 drops, begun while until is true.
@@ -28,19 +28,13 @@ type churn struct {
 	until  func() bool
 }
 
-func comeAndGoOnEngines(t *testing.T, on func(*testing.T, harness.GatewayConfig, func(*testing.T, engine, kind), ...kind), c churn) {
-	on(t, harness.GatewayConfig{}, func(t *testing.T, e engine, of kind) {
-		t.Parallel() // mostly it waits for sessions to end
-		for _, keys := range []int{2, 10_000} {
-			if (of.byRecord || of.polls) && keys == 2 {
-				continue // it is all the same
-			}
-			t.Run(fmt.Sprintf("%d keys", keys), func(t *testing.T) {
-				t.Parallel()
-				comeAndGo(t, e, of, keys, c)
-			})
-		}
-	}, recordSharers, pollers)
+func comeAndGoOnEngines(t *testing.T, c churn) {
+	t.Parallel()
+	for keys, more := range map[int][]kind{2: nil, 10_000: {recordSharers, pollers}} { // for these it is all the same
+		t.Run(fmt.Sprintf("%d keys", keys), func(t *testing.T) {
+			kinds(t, harness.GatewayConfig{}, func(t *testing.T, e engine, of kind) { comeAndGo(t, e, of, keys, c) }, more...)
+		})
+	}
 }
 
 func comeAndGo(t *testing.T, e engine, of kind, keys int, ch churn) {

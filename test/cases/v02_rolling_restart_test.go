@@ -12,7 +12,6 @@ import (
 // kill: order per key holds, and what comes twice is no more than what a death leaves uncommitted (case V2). The same but for the order with members that share by record (case C2).
 func TestRollingRestart(t *testing.T) {
 	kinds(t, harness.GatewayConfig{}, func(t *testing.T, e engine, of kind) {
-		t.Parallel()
 		for _, c := range []struct {
 			name           string
 			kip848, deaths bool
@@ -20,10 +19,7 @@ func TestRollingRestart(t *testing.T) {
 			if of.shared && c.kip848 {
 				continue // its members assign themselves
 			}
-			t.Run(c.name, func(t *testing.T) {
-				t.Parallel()
-				rollingRestart(t, e, of, c.kip848, c.deaths)
-			})
+			t.Run(c.name, func(t *testing.T) { rollingRestart(t, e, of, c.kip848, c.deaths) })
 		}
 	}, recordSharers, pollers)
 }

@@ -122,7 +122,7 @@ func reachesEnd(t *testing.T, e engine, of kind, source, view string, records []
 // logEnd is the end of partition 0, markers and all.
 func logEnd(t *testing.T, kafka, topic string) int64 {
 	t.Helper()
-	ends, err := harness.AdminClient(t, kafka).ListEndOffsets(harness.Context(t, 10*time.Second), topic)
+	ends, err := harness.Admin(t, kafka).ListEndOffsets(harness.Context(t, 10*time.Second), topic)
 	if err != nil {
 		t.Fatal(err)
 	}

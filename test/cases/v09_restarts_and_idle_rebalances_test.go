@@ -15,7 +15,6 @@ import (
 // delivered once, none is skipped, and the group's offset on the source is after it (case V9; with members that share by record case C5).
 func TestRecordThenRestart(t *testing.T) {
 	kinds(t, harness.GatewayConfig{}, func(t *testing.T, e engine, of kind) {
-		t.Parallel()
 		const rounds = 10
 		source, view := e.source(t, 1, 4)
 		group, l := harness.Name(t, "group"), of.ledger(harness.NewLedger())
@@ -52,12 +51,8 @@ func TestRecordThenRestart(t *testing.T) {
 // gateway and of the source on the cluster, stay inside the log and never go back, whichever reset policy the consumers have (case V9).
 func TestIdleRebalances(t *testing.T) {
 	kinds(t, harness.GatewayConfig{}, func(t *testing.T, e engine, of kind) {
-		t.Parallel()
 		for _, policy := range []string{"earliest", "latest"} {
-			t.Run(policy, func(t *testing.T) {
-				t.Parallel()
-				idleRebalances(t, e, of, policy)
-			})
+			t.Run(policy, func(t *testing.T) { idleRebalances(t, e, of, policy) })
 		}
 	})
 }
@@ -205,7 +200,7 @@ func deleteBefore(t *testing.T, kafka, topic string, offset int64) {
 	t.Helper()
 	var to kadm.Offsets
 	to.Add(kadm.Offset{Topic: topic, Partition: 0, At: offset})
-	resp, err := harness.AdminClient(t, kafka).DeleteRecords(harness.Context(t, 20*time.Second), to)
+	resp, err := harness.Admin(t, kafka).DeleteRecords(harness.Context(t, 20*time.Second), to)
 	if err == nil {
 		err = resp.Error()
 	}

@@ -13,7 +13,6 @@ import (
 // show "-"; the source shows the stable offset (case V10).
 func TestStockToolsOnIndividualCommits(t *testing.T) {
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
-		t.Parallel()
 		const k, records = 4, 40
 		source, view := e.source(t, 1, k)
 		group := harness.Name(t, "group")
@@ -29,7 +28,7 @@ func TestStockToolsOnIndividualCommits(t *testing.T) {
 		w.member, w.generation = member.GroupMetadata()
 		w.mustCommit(view, 1, rangesOf(nil, each(1, records-1, k)...)) // all of one virtual partition
 		w.mustCommit(view, 0, rangesOf(nil, span(0, 0), span(8, 8)))   // the first record of another, and a later one
-		rows := describe(t, e, e.gateway.Bootstrap, group)
+		rows := describe(t, e.gateway.Bootstrap, group)
 		for vp := range k {
 			end := int64(records - k + vp + 1)
 			if row, want := rows[fmt.Sprintf("%s/%d", view, vp)], (describedRow{-1, end, -1}); row != want {
@@ -47,7 +46,6 @@ func TestStockToolsOnIndividualCommits(t *testing.T) {
 // one (case I14).
 func TestDescribeWithoutIndividualCommits(t *testing.T) {
 	engines(t, harness.GatewayConfig{YAML: "individual.commit.enable: false\n"}, func(t *testing.T, e engine) {
-		t.Parallel()
 		const k, records, bad = 4, 200, 100
 		source, view := e.source(t, 1, k)
 		group := harness.Name(t, "group")

@@ -17,7 +17,6 @@ import (
 // are done shows as what it is, and a reset while the group is down moves what it names, all slices when it is the source (case V10).
 func TestStockToolsOnGroups(t *testing.T) {
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
-		t.Parallel()
 		const k, records, bad = 16, 10_000, 5000
 		source, view := e.source(t, 1, k)
 		group := harness.Name(t, "group")
@@ -33,7 +32,7 @@ func TestStockToolsOnGroups(t *testing.T) {
 		all := readAll(t, e.kafka, source)
 		stop := consumeAllBut(t, e, group, view, bad, records)
 
-		through := describe(t, e, e.gateway.Bootstrap, group)
+		through := describe(t, e.gateway.Bootstrap, group)
 		for p := range int32(k) {
 			row, lag := through[fmt.Sprintf("%s/%d", view, p)], int64(0)
 			if p == 7 {
@@ -48,7 +47,7 @@ func TestStockToolsOnGroups(t *testing.T) {
 			t.Errorf("through the gateway, the source shows %+v, want %+v", row, want)
 		}
 		if e.real() {
-			if row := describe(t, e, e.kafka, group)[source+"/0"]; row != want {
+			if row := describe(t, e.kafka, group)[source+"/0"]; row != want {
 				t.Errorf("on the broker, the source shows %+v, want %+v", row, want)
 			}
 		}
@@ -106,7 +105,7 @@ func TestStockToolsOnGroups(t *testing.T) {
 				}
 				bootstrap = e.kafka
 			}
-			groups(t, e, append([]string{"--bootstrap-server", bootstrap, "--group", group, "--reset-offsets", "--topic", reset.topic, "--execute"}, reset.to...)...)
+			groups(t, append([]string{"--bootstrap-server", bootstrap, "--group", group, "--reset-offsets", "--topic", reset.topic, "--execute"}, reset.to...)...)
 			again(reset.what, reset.redelivered)
 		}
 	})
@@ -145,9 +144,9 @@ func consumeAllBut(t *testing.T, e engine, group, view string, bad int64, record
 type describedRow struct{ current, end, lag int64 }
 
 // describe returns the rows by "TOPIC/PARTITION".
-func describe(t *testing.T, e engine, bootstrap, group string) map[string]describedRow {
+func describe(t *testing.T, bootstrap, group string) map[string]describedRow {
 	t.Helper()
-	out := groups(t, e, "--bootstrap-server", bootstrap, "--group", group, "--describe")
+	out := groups(t, "--bootstrap-server", bootstrap, "--group", group, "--describe")
 	rows := map[string]describedRow{}
 	var header []string
 	for line := range strings.Lines(out) {
@@ -175,13 +174,9 @@ func describe(t *testing.T, e engine, bootstrap, group string) map[string]descri
 }
 
 // groups runs kafka-consumer-groups.
-func groups(t *testing.T, e engine, args ...string) string {
+func groups(t *testing.T, args ...string) string {
 	t.Helper()
-	tools := e.cluster
-	if tools == nil {
-		tools = &harness.Kafka{} // the tools need no cluster of their own
-	}
-	out, err := tools.Tool("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", args...)
+	out, err := harness.Tool("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", args...)
 	if err != nil || strings.Contains(out, "Error") {
 		t.Fatalf("kafka-consumer-groups %s: %v\n%s", strings.Join(args, " "), err, out)
 	}

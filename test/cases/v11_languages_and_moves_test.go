@@ -16,7 +16,6 @@ func TestTwoLanguagesInOneGroup(t *testing.T) {
 	harness.Need(t)
 	harness.InstallClients(t)
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
-		t.Parallel()
 		source, group, l := harness.Name(t, "orders"), harness.Name(t, "group"), harness.NewLedger()
 		view := source + ".view16"
 		harness.CreateTopic(t, e.kafka, source, 2)
@@ -52,7 +51,6 @@ func TestTwoLanguagesInOneGroup(t *testing.T) {
 func TestGroupMovesBetweenTopicAndViews(t *testing.T) {
 	harness.Need(t)
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
-		t.Parallel()
 		source, group, l := harness.Name(t, "orders"), harness.Name(t, "group"), harness.NewLedger()
 		harness.CreateTopic(t, e.kafka, source, 2)
 		harness.WatchCommitted(t, e.kafka, group, source, l)

@@ -114,7 +114,7 @@ func leaderOf(t *testing.T, bootstrap, topic string, partition int32) (leader in
 // awaitLeader waits until the cluster shows a leader that will do.
 func awaitLeader(t *testing.T, bootstrap, topic string, partition int32, ok func(leader int32) bool) {
 	t.Helper()
-	a := harness.AdminClient(t, bootstrap)
+	a := harness.Admin(t, bootstrap)
 	harness.Eventually(t, 30*time.Second, func() error {
 		topics, err := a.ListTopicsWithInternal(harness.Context(t, 5*time.Second), topic)
 		if err != nil {
@@ -130,7 +130,7 @@ func awaitLeader(t *testing.T, bootstrap, topic string, partition int32, ok func
 // moveLeader makes a broker the preferred leader of a partition, and the leader.
 func moveLeader(t *testing.T, k *harness.Kafka, topic string, partition, broker int32) {
 	t.Helper()
-	a := harness.AdminClient(t, k.Bootstrap)
+	a := harness.Admin(t, k.Bootstrap)
 	ctx := harness.Context(t, 30*time.Second)
 	var req kadm.AlterPartitionAssignmentsReq
 	req.Assign(topic, partition, []int32{broker, 2 + (broker-2+1)%3, 2 + (broker-2+2)%3})
@@ -158,7 +158,7 @@ func moveLeader(t *testing.T, k *harness.Kafka, topic string, partition, broker 
 // awaitInSync waits until every partition of the cluster has all its replicas in sync.
 func awaitInSync(t *testing.T, k *harness.Kafka) {
 	t.Helper()
-	a := harness.AdminClient(t, k.Bootstrap)
+	a := harness.Admin(t, k.Bootstrap)
 	harness.Eventually(t, 2*time.Minute, func() error {
 		topics, err := a.ListTopicsWithInternal(harness.Context(t, 10*time.Second))
 		if err != nil {

@@ -57,7 +57,7 @@ func TestRecordsDeletedBeyondTheFlight(t *testing.T) {
 		"DeleteRecords": func(t *testing.T, e engine, source string, _ *harness.Ledger) int64 {
 			var to kadm.Offsets
 			to.Add(kadm.Offset{Topic: source, Partition: 0, At: 700})
-			resp, err := harness.AdminClient(t, e.kafka).DeleteRecords(harness.Context(t, 20*time.Second), to)
+			resp, err := harness.Admin(t, e.kafka).DeleteRecords(harness.Context(t, 20*time.Second), to)
 			if err == nil {
 				err = resp.Error()
 			}
@@ -68,7 +68,7 @@ func TestRecordsDeletedBeyondTheFlight(t *testing.T) {
 		},
 		"retention": func(t *testing.T, e engine, source string, _ *harness.Ledger) int64 {
 			alterTopic(t, e.kafka, source, "retention.ms", "1")
-			a := harness.AdminClient(t, e.kafka)
+			a := harness.Admin(t, e.kafka)
 			var start int64
 			harness.Eventually(t, 30*time.Second, func() error {
 				starts, err := a.ListStartOffsets(harness.Context(t, 10*time.Second), source)
@@ -163,7 +163,6 @@ func deletedBeyondFlight(t *testing.T, e engine, del func(*testing.T, engine, st
 // every record of the new topic from its beginning, and no offset of the old one shows (case V14).
 func TestSourceDeletedAndMadeAnew(t *testing.T) {
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
-		t.Parallel()
 		source, view := e.source(t, 1, 4)
 		group, old, l := harness.Name(t, "group"), harness.NewLedger(), harness.NewLedger()
 		harness.Produce(t, e.kafka, old, harness.Production{Topic: source, Records: 1000, Keys: 100})

@@ -44,7 +44,6 @@ func (n *noBootstrap) Dial(ctx context.Context, network, address string) (net.Co
 func TestGatewayKilledAndBack(t *testing.T) {
 	t.Parallel()
 	run := func(t *testing.T, e engine) {
-		t.Parallel()
 		source, view := e.source(t, 1, 8)
 		group, l := harness.Name(t, "group"), harness.NewLedger()
 		network := &noBootstrap{bootstrap: e.gateway.Bootstrap, dialled: map[string]int{}}
@@ -79,8 +78,15 @@ func TestGatewayKilledAndBack(t *testing.T) {
 			t.Error("nobody dialled a broker's port anew")
 		}
 	}
-	t.Run("embedded", func(t *testing.T) { harness.Need(t); run(t, onEmbedded(t, harness.GatewayConfig{})) })
-	t.Run("kafka", func(t *testing.T) { run(t, front(t, threeBrokers(t), harness.GatewayConfig{})) })
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		harness.Need(t)
+		run(t, onEmbedded(t, harness.GatewayConfig{}))
+	})
+	t.Run("kafka", func(t *testing.T) {
+		t.Parallel()
+		run(t, front(t, threeBrokers(t), harness.GatewayConfig{}))
+	})
 }
 
 // A broker's port is the same after a restart, at the same distance from the bootstrap port on every gateway, and stays when a broker with a

@@ -64,7 +64,6 @@ func refused(answer []byte) error {
 // range, and works (case V17).
 func TestClientNewerThanTheGateway(t *testing.T) {
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
-		t.Parallel()
 		source, view := e.source(t, 2, 8)
 		group, l := harness.Name(t, "group"), harness.NewLedger()
 		var connections atomic.Int32
@@ -99,7 +98,6 @@ func TestClientNewerThanTheGateway(t *testing.T) {
 // Versions and APIs that were never offered: that connection is closed, as a broker does it, and no other (case V17).
 func TestVersionsThatWereNotOffered(t *testing.T) {
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
-		t.Parallel()
 		for _, r := range [][2]int16{{3, unknownVersion}, {1, unknownVersion}, {0, unknownVersion}, {8, unknownVersion}, {1000, 0}, {-1, 0}} {
 			c, err := net.Dial("tcp", e.gateway.Bootstrap)
 			if err != nil {

@@ -48,7 +48,6 @@ func TestAutoscalerSeesTheLag(t *testing.T) {
 	harness.Need(t)
 	harness.InstallClients(t)
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
-		t.Parallel()
 		source, view := e.source(t, 2, 16)
 		group := harness.Name(t, "group")
 		if s := autoscale(t, e.gateway.Bootstrap, group, view); s.Lag != 0 || len(s.Partitions) != 16 {

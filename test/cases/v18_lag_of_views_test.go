@@ -16,7 +16,6 @@ import (
 func TestLagOfAViewCountsOffsetsOfItsSource(t *testing.T) {
 	harness.Need(t)
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
-		t.Parallel()
 		const k, first, more = 8, 1000, 800
 		source, view := e.source(t, 1, k)
 		group, gateway := harness.Name(t, "group"), e.gateway.Bootstrap
@@ -32,7 +31,7 @@ func TestLagOfAViewCountsOffsetsOfItsSource(t *testing.T) {
 		}
 		lags := func(what string) (ofView, ofSource int64) {
 			t.Helper()
-			rows := describe(t, e, gateway, group)
+			rows := describe(t, gateway, group)
 			for row := range maps.Keys(rows) {
 				if rows[row].lag < 0 || rows[row].end < rows[row].current {
 					t.Errorf("%s, %s has a negative lag: %+v", what, row, rows[row])

@@ -16,7 +16,6 @@ import (
 // own, and the stable offsets reach the end everywhere (case V19).
 func TestSourceGrowsUnderLoad(t *testing.T) {
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
-		t.Parallel()
 		source, view := e.source(t, 4, 16)
 		group, l := harness.Name(t, "group"), harness.NewLedger()
 		for i := range 3 {

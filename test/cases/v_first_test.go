@@ -36,8 +36,8 @@ func (e engine) real() bool { return e.cluster != nil }
 // cluster is the Kafka that the package's tests share.
 func cluster(t testing.TB) *harness.Kafka {
 	t.Helper()
-	// The cleaner runs often, for compacted topics.
-	return harness.SharedKafka(t, harness.KafkaConfig{Properties: "log.cleaner.backoff.ms=200"})
+	// The cleaner runs often, for compacted topics; each time it looks at all topics of all cases.
+	return harness.SharedKafka(t, harness.KafkaConfig{Properties: "log.cleaner.backoff.ms=500"})
 }
 
 // onEmbedded starts a gateway with the embedded engine.
@@ -50,7 +50,7 @@ func onEmbedded(t testing.TB, c harness.GatewayConfig) engine {
 		value := fmt.Sprint(d.Milliseconds())
 		set = append(set, kadm.AlterConfig{Op: kadm.SetConfig, Name: name, Value: &value})
 	}
-	if _, err := harness.AdminClient(t, g.Bootstrap).AlterBrokerConfigs(harness.Context(t, 10*time.Second), set); err != nil {
+	if _, err := harness.Admin(t, g.Bootstrap).AlterBrokerConfigs(harness.Context(t, 10*time.Second), set); err != nil {
 		t.Fatal(err)
 	}
 	return engine{name: "embedded", gateway: g, kafka: g.Bootstrap}
@@ -64,20 +64,33 @@ func onKafka(t testing.TB, c harness.GatewayConfig) engine {
 	return engine{name: "kafka", gateway: harness.StartGateway(t, c), kafka: k.Bootstrap, cluster: k}
 }
 
-// engines runs a case on the embedded engine and on Kafka, each behind a gateway of its own, beside other cases. The two run one after the
-// other, unless run calls t.Parallel.
+// engines runs a case on the embedded engine and on Kafka, each behind a gateway of its own, beside each other and other cases. The gateway starts when it is
+// the case's turn: one that waits for it would ask the cluster for news all the time.
 func engines(t *testing.T, c harness.GatewayConfig, run func(t *testing.T, e engine)) {
 	t.Helper()
 	t.Parallel()
-	enginesAlone(t, c, run)
+	onEngines(t, c, true, run)
 }
 
 // enginesAlone is engines for a case that measures: no other one runs meanwhile.
 func enginesAlone(t *testing.T, c harness.GatewayConfig, run func(t *testing.T, e engine)) {
 	t.Helper()
+	onEngines(t, c, false, run)
+}
+
+func onEngines(t *testing.T, c harness.GatewayConfig, parallel bool, run func(t *testing.T, e engine)) {
+	t.Helper()
 	harness.Need(t)
-	t.Run("embedded", func(t *testing.T) { run(t, onEmbedded(t, c)) })
-	t.Run("kafka", func(t *testing.T) { run(t, onKafka(t, c)) })
+	on := func(name string, start func(testing.TB, harness.GatewayConfig) engine) {
+		t.Run(name, func(t *testing.T) {
+			if parallel {
+				t.Parallel()
+			}
+			run(t, start(t, c))
+		})
+	}
+	on("embedded", onEmbedded)
+	on("kafka", onKafka)
 }
 
 // source creates a topic and returns its name and that of its view with so many virtual partitions.
@@ -287,7 +300,7 @@ func valueOf(t testing.TB, r *kgo.Record) value {
 func readAll(t testing.TB, bootstrap, topic string, opts ...kgo.Opt) []*kgo.Record {
 	t.Helper()
 	ctx := harness.Context(t, 30*time.Second)
-	ends, err := harness.AdminClient(t, bootstrap).ListEndOffsets(ctx, topic)
+	ends, err := harness.Admin(t, bootstrap).ListEndOffsets(ctx, topic)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,8 +38,7 @@ type lag struct {
 // lags asks through bootstrap where a group stands on each partition of a topic, and fails the test on a lag that cannot be.
 func lags(t *testing.T, bootstrap, group, topic string) map[int32]lag {
 	t.Helper()
-	a, ctx := harness.AdminClient(t, bootstrap), harness.Context(t, 20*time.Second)
-	defer a.Close() // tests ask again and again
+	a, ctx := harness.Admin(t, bootstrap), harness.Context(t, 20*time.Second)
 	offsets, err := a.FetchOffsetsForTopics(ctx, group, topic)
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +103,7 @@ func awaitDeliveries(t *testing.T, l *harness.Ledger, n int, limit time.Duration
 // the point.
 func awaitMembers(t *testing.T, bootstrap, group, topic string, members, partitions int) {
 	t.Helper()
-	a := harness.AdminClient(t, bootstrap)
+	a := harness.Admin(t, bootstrap)
 	harness.Eventually(t, time.Minute, func() error {
 		groups, err := a.DescribeGroups(harness.Context(t, 10*time.Second), group)
 		if err != nil {
@@ -130,7 +129,7 @@ func awaitMembers(t *testing.T, bootstrap, group, topic string, members, partiti
 // alterTopic sets a configuration of a topic.
 func alterTopic(t *testing.T, bootstrap, topic, name, value string) {
 	t.Helper()
-	resp, err := harness.AdminClient(t, bootstrap).AlterTopicConfigs(harness.Context(t, 10*time.Second),
+	resp, err := harness.Admin(t, bootstrap).AlterTopicConfigs(harness.Context(t, 10*time.Second),
 		[]kadm.AlterConfig{{Op: kadm.SetConfig, Name: name, Value: &value}}, topic)
 	if err == nil {
 		for _, r := range resp {

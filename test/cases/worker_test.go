@@ -36,9 +36,7 @@ func (e engine) orders(t testing.TB, s *harness.WorkerSpec, partitions int32) (t
 // stable is the group's offset of partition 0, as the cluster itself has it; -1: there is none yet, nor perhaps a coordinator.
 func (e engine) stable(t testing.TB, group, topic string) int64 {
 	t.Helper()
-	a := harness.AdminClient(t, e.kafka)
-	defer a.Close() // tests ask again and again
-	offsets, err := a.FetchOffsets(harness.Context(t, 10*time.Second), group)
+	offsets, err := harness.Admin(t, e.kafka).FetchOffsets(harness.Context(t, 10*time.Second), group)
 	if o, ok := offsets.Lookup(topic, 0); err == nil && ok && o.Err == nil {
 		return o.At
 	}

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -57,32 +58,58 @@ func StartKafka(t testing.TB, c KafkaConfig) *Kafka {
 
 var shared struct {
 	sync.Mutex
-	clusters map[KafkaConfig]*Kafka
+	clusters map[KafkaConfig]*sharedKafka
 }
 
-// SharedKafka returns a cluster that all tests of the package with an equal config share, and that Main stops. Such tests use topic and
-// group names of their own ([Name]) and leave the brokers running.
+type sharedKafka struct {
+	*Kafka
+	users int // tests that have not ended
+	idle  *time.Timer
+}
+
+// idleFor is how long a shared cluster runs on for nobody. Brokers without work take 4 to 7 % of a processor each, with what they tell each other, and a start costs
+// as much as a minute of that.
+const idleFor = time.Minute
+
+// SharedKafka returns a cluster that all tests of the package with an equal config share. It is stopped when no test has used it for a while, or by Main. Such tests
+// use topic and group names of their own ([Name]) and leave the brokers running.
 func SharedKafka(t testing.TB, c KafkaConfig) *Kafka {
 	t.Helper()
 	shared.Lock()
 	defer shared.Unlock()
 	k := shared.clusters[c]
 	if k == nil {
-		var err error
-		if k, err = startKafka(t, c); err != nil {
+		started, err := startKafka(t, c)
+		if err != nil {
 			t.Fatal(err)
 		}
+		k = &sharedKafka{Kafka: started}
 		if shared.clusters == nil {
-			shared.clusters = map[KafkaConfig]*Kafka{}
+			shared.clusters = map[KafkaConfig]*sharedKafka{}
 		}
 		shared.clusters[c] = k
+	}
+	if k.users++; k.idle != nil {
+		k.idle.Stop()
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
 			k.dump(t)
 		}
+		shared.Lock()
+		defer shared.Unlock()
+		if k.users--; k.users == 0 {
+			k.idle = time.AfterFunc(idleFor, func() {
+				shared.Lock()
+				defer shared.Unlock()
+				if k.users == 0 && shared.clusters[c] == k {
+					delete(shared.clusters, c)
+					k.stop()
+				}
+			})
+		}
 	})
-	return k
+	return k.Kafka
 }
 
 // Main runs a package's tests, and then stops the clusters that they shared. It is called by TestMain. Tests often wait, so that one more than
@@ -94,7 +121,9 @@ func Main(m *testing.M) {
 	if !given {
 		_ = flag.Set("test.parallel", strconv.Itoa(1+runtime.GOMAXPROCS(0)))
 	}
+	debug.SetGCPercent(400) // memory is not what is scarce
 	code := m.Run()
+	shared.Lock() // for ever: nothing is to be stopped twice
 	for _, k := range shared.clusters {
 		k.stop()
 	}
@@ -222,18 +251,6 @@ func (k *Kafka) Resume(t testing.TB, node int) {
 
 // Add starts one more broker and returns its address. There is room for one.
 func (k *Kafka) Add(t testing.TB) string { t.Helper(); return k.must(t, "add", k.Dir) }
-
-// Tool runs one of Kafka's command line tools, for example "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", and returns
-// what it printed, standard error included.
-func (k *Kafka) Tool(class string, args ...string) (string, error) {
-	cmd := exec.Command(filepath.Join(Root(), "test", "kafka", "kafka-cluster"), append([]string{"tool", class}, args...)...)
-	cmd.Env = append(os.Environ(), "KAFKA_HEAP=128m", "KAFKA_TIER=1")
-	if k.config.Version != "" {
-		cmd.Env = append(cmd.Env, "KAFKA_VERSION="+k.config.Version)
-	}
-	out, err := cmd.CombinedOutput()
-	return string(out), err
-}
 
 func (k *Kafka) stop() {
 	for n := range k.nodes() { // their data is not needed any more

@@ -140,10 +140,12 @@ func tail(path string, n int64) string {
 	return string(bytes.TrimRight(b, "\n"))
 }
 
-// Eventually calls done until it returns nil, and fails the test with the last error after limit.
+// Eventually calls done until it returns nil, and fails the test with the last error after limit. It asks less often the longer it takes: a question may
+// cost more than the answer is awaited for.
 func Eventually(t testing.TB, limit time.Duration, done func() error) {
 	t.Helper()
-	deadline := time.Now().Add(limit)
+	start := time.Now()
+	deadline := start.Add(limit)
 	for {
 		err := done()
 		if err == nil {
@@ -152,7 +154,7 @@ func Eventually(t testing.TB, limit time.Duration, done func() error) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not within %v: %v", limit, err)
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(min(max(20*time.Millisecond, time.Since(start)/10), 100*time.Millisecond))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -37,10 +38,37 @@ func AdminClient(t testing.TB, bootstrap string, opts ...kgo.Opt) *kadm.Client {
 	return kadm.NewClient(Client(t, bootstrap, opts...))
 }
 
+var admins struct {
+	sync.Mutex
+	clients map[string]*kadm.Client // by bootstrap list
+}
+
+// Admin is an administration client for who asks again and again: all tests share one for each address, so that a question costs no connection. It
+// may take a topic's leaders and id from what it knew a moment ago.
+func Admin(t testing.TB, bootstrap string) *kadm.Client {
+	t.Helper()
+	admins.Lock()
+	defer admins.Unlock()
+	a := admins.clients[bootstrap]
+	if a == nil {
+		wait := func(int) time.Duration { return 100 * time.Millisecond } // by default, up to 5 s after several failures
+		c, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(bootstrap, ",")...), kgo.MetadataMinAge(wait(0)), kgo.RetryBackoffFn(wait))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if admins.clients == nil {
+			admins.clients = map[string]*kadm.Client{}
+		}
+		a = kadm.NewClient(c)
+		admins.clients[bootstrap] = a
+	}
+	return a
+}
+
 // CreateTopic creates a topic and waits until all its partitions have leaders. configs are pairs of name and value.
 func CreateTopic(t testing.TB, bootstrap, topic string, partitions int32, configs ...string) {
 	t.Helper()
-	a := AdminClient(t, bootstrap)
+	a := Admin(t, bootstrap)
 	set := map[string]*string{}
 	for i := 0; i+1 < len(configs); i += 2 {
 		set[configs[i]] = &configs[i+1]
@@ -77,9 +105,7 @@ func Context(t testing.TB, limit time.Duration) context.Context {
 // CommittedOffsets returns a group's committed offsets of a topic, by partition.
 func CommittedOffsets(t testing.TB, bootstrap, group, topic string) map[int32]int64 {
 	t.Helper()
-	a := AdminClient(t, bootstrap)
-	defer a.Close() // tests ask again and again
-	out, err := committed(Context(t, 20*time.Second), a, group, topic)
+	out, err := committed(Context(t, 20*time.Second), Admin(t, bootstrap), group, topic)
 	if err != nil {
 		t.Fatalf("offsets of %s: %v", group, err)
 	}
