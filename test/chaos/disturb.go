@@ -88,6 +88,8 @@ func (s *scene) freezeMember() {
 		s.killMember() // the group's members are not told apart by the number of them, which is known late
 		return
 	}
+	release := s.holdBrokers() // a coordinator that takes over would still have the member, if the group has not come together without it
+	defer release()
 	s.complete()
 	m := s.members[s.random.IntN(len(s.members))]
 	s.say("freeze %s (%d)", m.kind, m.Pid())
@@ -104,6 +106,7 @@ func (s *scene) freezeMember() {
 	m.freezes = append(m.freezes, f)
 	m.Continue()
 	s.say("thaw %s (%d)", m.kind, m.Pid())
+	s.complete()
 }
 
 // killBroker kills a broker and starts it again up to 3 s later; the group does not wait until it is up. All partitions have all their
