@@ -10,27 +10,27 @@ func TestMain(m *testing.M) { harness.Main(m) }
 
 var codecs = []string{"none", "gzip", "snappy", "lz4", "zstd"}
 
-// The client matrix through a gateway in front of real Kafka. Not beside that on the embedded engine: two of them starve a broker on two
-// cores until its controller takes it for dead.
+// The client matrix through a gateway in front of real Kafka.
 func TestMatrixOnKafka(t *testing.T) {
-	all(t, onKafka(t, ""), "all", "mix")
+	t.Parallel()
+	all(t, onKafka(t), "all", "mix")
 }
 
-// The client matrix through a gateway with the embedded engine, side by side: clients wait more than they work. Of the libraries, those that
-// read committed records in a way of their own; all of them in the soak.
+// The client matrix through a gateway with the embedded engine. Of the libraries, those that read committed records in a way of their own; all
+// of them in the soak.
 func TestMatrixOnEmbeddedEngine(t *testing.T) {
-	g := embedded(t)
-	g.SideBySide = true
-	all(t, g, "java,java-848,kafkajs,kafka-go", "mix")
+	t.Parallel()
+	all(t, embedded(t), "java,java-848,kafkajs,kafka-go", "mix")
 }
 
 // An older and a newer Kafka behind the gateway: the consumers of a part of the libraries, and exactly-once.
 func TestMatrixOnOtherVersions(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{"3.9.1", "4.4.0"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			g := onKafka(t, version)
-			g.matrix(t, "--client", "java,confluent-kafka,franz-go,sarama", "--restart", "--codec", "mix", "--records", "1500", "--parallel", "4")
+			g := before(t, harness.StartKafka(t, harness.KafkaConfig{Version: version}))
+			g.matrix(t, "--client", "java,confluent-kafka,franz-go,sarama", "--restart", "--codec", "mix", "--records", "1000")
 			ExactlyOnce(t, g, "confluent-kafka")
 		})
 	}
@@ -43,7 +43,7 @@ var committedOn = map[string]string{"kafka": "all", "embedded": "java,java-848,c
 // The matrix with each codec in turn, again and again until its share of the soak is used up.
 func TestSoakMatrix(t *testing.T) {
 	limit := harness.Until(harness.Soak(t, 16))
-	targets := map[string]Target{"kafka": onKafka(t, ""), "embedded": embedded(t)}
+	targets := map[string]Target{"kafka": onKafka(t), "embedded": embedded(t)}
 	for round := 0; limit(); round++ {
 		for engine, g := range targets {
 			codec := codecs[round%len(codecs)]
@@ -71,43 +71,34 @@ func TestKit(t *testing.T) {
 	all(t, Target{Gateway: k.Bootstrap, Kafka: k.Bootstrap, Partitions: Views}, "all", "mix")
 }
 
+// all runs the parts of the matrix side by side: clients wait more than they work.
 func all(t *testing.T, g Target, committed, codec string) {
 	run := func(name string, do func(t *testing.T)) {
 		t.Run(name, func(t *testing.T) {
-			if g.SideBySide {
-				t.Parallel()
-			}
+			t.Parallel()
 			do(t)
 		})
 	}
 	run("consumers", func(t *testing.T) { Consumers(t, g, codec) })
 	run("read committed", func(t *testing.T) { ConsumersReadCommitted(t, g, committed, codec) })
+	for _, program := range []string{"java", "java-848", "confluent-kafka", "streams"} {
+		run("exactly once "+program, func(t *testing.T) { ExactlyOnce(t, g, program) })
+	}
 	if !g.direct() {
 		run("shared by key", func(t *testing.T) { SharedByKey(t, g, codec, false) })
 	}
-	t.Run("exactly once", func(t *testing.T) {
-		twoAtATime := make(chan struct{}, 2)
-		for _, program := range []string{"java", "java-848", "confluent-kafka", "streams"} {
-			t.Run(program, func(t *testing.T) {
-				t.Parallel()
-				twoAtATime <- struct{}{}
-				defer func() { <-twoAtATime }()
-				ExactlyOnce(t, g, program)
-			})
-		}
-	})
-	for name, run := range map[string]func(*testing.T, Target){
-		"streams": Streams, "producers": Producers, "produce to view": ProduceToView, "read to end": ReadToEnd,
-	} {
-		t.Run(name, func(t *testing.T) { // mostly programs that start
-			t.Parallel()
-			run(t, g)
-		})
-	}
+	run("streams", func(t *testing.T) { Streams(t, g) })
+	run("producers", func(t *testing.T) { Producers(t, g) })
+	run("produce to view", func(t *testing.T) { ProduceToView(t, g) })
+	run("read to end", func(t *testing.T) { ReadToEnd(t, g) })
 }
 
-func onKafka(t *testing.T, version string) Target {
-	k := harness.SharedKafka(t, harness.KafkaConfig{Version: version})
+func onKafka(t *testing.T) Target {
+	return before(t, harness.SharedKafka(t, harness.KafkaConfig{}))
+}
+
+// before is a gateway before a cluster.
+func before(t *testing.T, k *harness.Kafka) Target {
 	g := harness.StartGateway(t, harness.GatewayConfig{Kafka: k.Bootstrap})
 	return Target{Gateway: g.Bootstrap, Kafka: k.Bootstrap, Partitions: 4}
 }

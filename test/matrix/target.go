@@ -19,7 +19,6 @@ type Target struct {
 	Kafka      string // HOST:PORT list of the cluster itself (on the embedded engine: the gateway)
 	Partitions int32  // of the source; Views when a real topic stands in a view's place
 	NoStreams  bool   // the engine lacks the Streams group protocol (KIP-1071)
-	SideBySide bool   // the engine bears many clients at once
 }
 
 // direct says that a real topic stands in the view's place.

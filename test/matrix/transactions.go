@@ -16,11 +16,11 @@ import (
 // partition. The programs: "java" and "java-848" (KafkaConsumer and KafkaProducer, both group protocols), "confluent-kafka" (librdkafka),
 // "streams" (exactly_once_v2 with a store of counts).
 func ExactlyOnce(t *testing.T, g Target, program string) {
-	const records, keys = 2000, 100
+	const records, keys = 1000, 100
 	source, view := g.source(t, "exactly")
 	group, l := harness.Name(t, "exactly"), harness.NewLedger()
 	out := group + "-out"
-	args := []string{"--bootstrap", g.Gateway, "--topic", view, "--group", group, "--work-ms", "2", "--session-ms", "6000", "--out", out}
+	args := []string{"--bootstrap", g.Gateway, "--topic", view, "--group", group, "--work-ms", "4", "--session-ms", "6000", "--out", out}
 	switch program {
 	case "java":
 		args = append([]string{"java-main", "TransactMain"}, args...)
