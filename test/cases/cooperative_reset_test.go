@@ -61,7 +61,6 @@ func TestMembersThatShareByRecordBeginWhereAResetSays(t *testing.T) {
 // or a later one. So it is after a reset back, ahead or to where the group is, and where plain consumers had committed before (case C6).
 func TestWhatIsInHandStaysWithItsMemberAfterAReset(t *testing.T) {
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
-		t.Parallel()
 		const records = 200
 		topic := harness.Name(t, "orders")
 		harness.CreateTopic(t, e.kafka, topic, 1)
@@ -122,7 +121,6 @@ func TestWhatIsInHandStaysWithItsMemberAfterAReset(t *testing.T) {
 // is reset back twice, and did nothing between (case C6).
 func TestCooperativeGroupsBeginAnewWhateverTheGatewayKnows(t *testing.T) {
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
-		t.Parallel()
 		topic := harness.Name(t, "orders")
 		harness.CreateTopic(t, e.kafka, topic, 1)
 		harness.Produce(t, e.kafka, harness.NewLedger(), harness.Production{Topic: topic, Records: 30, Bytes: 50})
