@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,8 +20,8 @@ import (
 
 // Members of the Go client commit individually above a record that fails; then they stop, and kafka-consumer-groups resets the group's offsets: back, forward,
 // between what was committed individually, and to the very offset that is committed. Members that start after it do what lies above the reset, once, and nothing else: what was
-// committed individually before counts no more. So it is after a rewind through a view of the topic, where at least its virtual partition is done again, and nothing is lost. A group that is
-// deleted begins anew (case V10).
+// committed individually before counts no more. So it is after a rewind through a view of the topic, where at least its virtual partition is done again, and nothing is lost: what was
+// committed individually of the others comes again, too, before the stable offset passes it. A group that is deleted begins anew (case V10).
 func TestMembersThatShareBeginWhereAResetSays(t *testing.T) {
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
 		const records, keys, virtual = 2000, 40, 4
@@ -80,11 +81,27 @@ func TestMembersThatShareBeginWhereAResetSays(t *testing.T) {
 		fill("a rewind")
 		const to = 300
 		rewind(t, e, group, view, 1, to)
-		rewound := func(r *kgo.Record) bool {
+		again := func(r *kgo.Record) bool { // of the virtual partition, and what nobody has done
 			v, _ := harness.View(1, virtual)(harness.Produced{Key: r.Key, Offset: r.Offset})
-			return v == 1 && r.Offset >= to
+			return v == 1 && r.Offset >= to || r.Offset >= bad && string(r.Key) == badKey
 		}
-		run("a rewind", fine, func(r *kgo.Record) bool { return rewound(r) || r.Offset >= bad && string(r.Key) == badKey })
+		run("a rewind", func(_ context.Context, r *client.Record) error {
+			if !again(r.Record) {
+				return errors.New("not now")
+			}
+			return nil
+		}, again)
+		// What was committed individually of other keys does not count any more, and is not done again yet.
+		open := bad + int64(slices.IndexFunc(all[bad:], func(r *kgo.Record) bool { return !again(r) }))
+		if at := e.committed(t, group, topic)[0]; at < to || at > open {
+			t.Fatalf("after a rewind offset %d is to be done again, but the stable offset is %d", open, at)
+		}
+		run("the rest of a rewind", func(_ context.Context, r *client.Record) error {
+			if again(r.Record) {
+				t.Errorf("offset %d was done after the rewind, and comes again", r.Offset)
+			}
+			return nil
+		}, func(r *kgo.Record) bool { return r.Offset >= bad && !again(r) })
 		e.awaitAllDone(t, group, topic, records)
 
 		fill("a deletion")
