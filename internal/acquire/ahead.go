@@ -11,14 +11,28 @@ func (s *State) Heard(id uint64, at int64) {
 }
 
 // Keep says that the member of an acquisition that has won is not told of it yet.
-func (s *State) Keep(id uint64) {
+func (s *State) Keep(id uint64) { s.spansOf(id, func(p *span) { p.kept = true }) }
+
+// Untold says that the answer with an acquisition that has won, and was planned when the log was known up to a position, does not come to its member: others can have it.
+func (s *State) Untold(id uint64, since int64) {
+	s.mend()
+	s.spansOf(id, func(p *span) {
+		if s.Disturbed(p.Range, since) { // others may have done it meanwhile: that is read first, as of what was given out
+			p.lost = true
+		} else {
+			p.kept, p.left = true, true
+		}
+	})
+}
+
+func (s *State) spansOf(id uint64, f func(*span)) {
 	e := s.entries[id]
 	if e == nil {
 		return
 	}
 	for i := s.at(e.First); i < len(s.spans) && s.spans[i].First <= e.Last; i++ {
 		if s.spans[i].of == e {
-			s.spans[i].kept = true
+			f(&s.spans[i])
 		}
 	}
 }

@@ -25,6 +25,7 @@ type place struct {
 	read       int64            // the log is known up to below this position
 	generation int32            // the highest that was seen
 	members    map[string]int32 // that the group had when that was last asked; never changed
+	asked      time.Time        // not later than that
 	waiters    []*waiting
 	turn       int // who is served first
 	pending    map[uint64]*grant
@@ -108,6 +109,10 @@ func (p *place) done(era int64, ranges []acquire.Range, stable int64) {
 func (p *place) add(w *waiter, part *coopPart) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.outdated(w) {
+		w.leave()
+		return
+	}
 	p.waiters = append(p.waiters, &waiting{w, part})
 	p.start()
 }

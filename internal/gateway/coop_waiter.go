@@ -15,7 +15,8 @@ type waiter struct {
 	c             *conn
 	ask           tandemmsg.Cooperative
 	readCommitted bool
-	came          time.Time
+	began         time.Time     // before Kafka was asked whether it is a member, and who else
+	came          time.Time     // after
 	given         chan struct{} // something was given; cap 1
 
 	// asking is held by whoever uses the client's connection.
@@ -27,6 +28,7 @@ type waiter struct {
 	under   int // grants under way
 	closed  bool
 	any     bool
+	gone    bool // nobody waits for the answer
 }
 
 // coopPart is a partition of such a fetch, and its answer.
@@ -40,6 +42,7 @@ type coopPart struct {
 
 	// Of the answer; guarded by its waiter's mu.
 	acquired                            []tandemmsg.AcquiredRange
+	won                                 []*grant // in its member's name, whatever of it was given
 	batches                             [][]byte
 	highWatermark, lastStable, logStart int64
 }
@@ -59,8 +62,8 @@ type grant struct {
 
 func (g *grant) size() int64 { return g.entry.Last - g.entry.First + 1 }
 
-func newWaiter(c *conn, ask tandemmsg.Cooperative, readCommitted bool, maxBytes int32) *waiter {
-	w := &waiter{c: c, ask: ask, readCommitted: readCommitted, came: time.Now(), given: make(chan struct{}, 1), records: int64(ask.MaxRecords), bytes: int64(maxBytes)}
+func newWaiter(c *conn, ask tandemmsg.Cooperative, began time.Time, readCommitted bool, maxBytes int32) *waiter {
+	w := &waiter{c: c, ask: ask, readCommitted: readCommitted, began: began, came: time.Now(), given: make(chan struct{}, 1), records: int64(ask.MaxRecords), bytes: int64(maxBytes)}
 	if w.records < 0 {
 		w.records = math.MaxInt32
 	}
@@ -104,6 +107,9 @@ func (w *waiter) settle(g *grant, given []acquire.Range, view chunkEnds) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.under--
+	if g.won {
+		g.part.won = append(g.part.won, g)
+	}
 	for _, r := range given {
 		g.part.acquired = append(g.part.acquired, tandemmsg.AcquiredRange{OffsetRange: tandemmsg.OffsetRange{First: r.First, Last: r.Last}, Attempt: g.entry.Attempt})
 	}
@@ -116,6 +122,20 @@ func (w *waiter) settle(g *grant, given []acquire.Range, view chunkEnds) {
 		w.bytes += g.bytes
 	}
 	w.poke()
+}
+
+// leave says that nobody waits for the answer any more: it ends, and its member gets nothing by it.
+func (w *waiter) leave() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gone, w.closed = true, true
+	w.poke()
+}
+
+func (w *waiter) left() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.gone
 }
 
 // addBatches adds those that are not there yet: two grants can lie in one batch.
@@ -143,7 +163,7 @@ func (w *waiter) wait(ctx context.Context, until time.Time) {
 	over := false
 	for {
 		w.mu.Lock()
-		if w.any || over {
+		if w.any || w.gone || over {
 			w.closed = true
 			if w.under == 0 {
 				w.mu.Unlock()

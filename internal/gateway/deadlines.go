@@ -17,8 +17,8 @@ const (
 	slowestByte = 100 * time.Microsecond
 	// handshakeTime bounds the TLS handshake of a client.
 	handshakeTime = 10 * time.Second
-	// longestPoll bounds the wait of a Fetch: nobody notices while it waits that
-	// its client has left. Clients ask again after an empty answer.
+	// longestPoll bounds the wait of a Fetch: nobody notices while it waits, but for
+	// cooperative ones, that its client has left. Clients ask again after an empty answer.
 	longestPoll = time.Minute
 )
 

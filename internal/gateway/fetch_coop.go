@@ -47,6 +47,7 @@ func (c *conn) handleCooperative(ctx context.Context, req *kmsg.FetchRequest) (k
 	case req.SessionEpoch > 0:
 		return refused(kerr.FetchSessionIDNotFound.Code)
 	}
+	began := time.Now()
 	code, first, members, err := c.checkMember(ctx, ask)
 	if err != nil {
 		return nil, err
@@ -59,7 +60,7 @@ func (c *conn) handleCooperative(ctx context.Context, req *kmsg.FetchRequest) (k
 			return nil, err
 		}
 	}
-	w := newWaiter(c, ask, req.IsolationLevel == 1, req.MaxBytes)
+	w := newWaiter(c, ask, began, req.IsolationLevel == 1, req.MaxBytes)
 	parts, err := c.coopParts(ctx, req, ask)
 	if err != nil {
 		return nil, err
@@ -80,11 +81,20 @@ func (c *conn) handleCooperative(ctx context.Context, req *kmsg.FetchRequest) (k
 		longest := min(longestPoll, time.Duration(ask.SessionTimeout)*time.Millisecond/4)
 		polling, cancel := context.WithCancel(ctx)
 		stop := context.AfterFunc(c.gw.drainCtx, cancel)
+		unwatch := c.watch(w.leave)
 		w.wait(polling, time.Now().Add(min(time.Duration(max(req.MaxWaitMillis, 0))*time.Millisecond, longest)))
+		unwatch()
 		stop()
 		cancel()
 	}
-	return nil, c.writeCooperative(req, parts)
+	if w.left() {
+		takeBack(parts)
+	}
+	err = c.writeCooperative(req, parts)
+	if err != nil {
+		takeBack(parts)
+	}
+	return nil, err
 }
 
 // coopParts finds the partitions of a cooperative fetch.
@@ -160,8 +170,9 @@ func (p *place) enter(ctx context.Context, w *waiter, part *coopPart, first bool
 		p.generation = -1
 	}
 	if members != nil {
-		p.members = members
+		p.members, p.asked = members, w.began
 	}
+	p.supersede(w)
 	settled := w.ask.Generation <= p.generation && !p.state.Doubtful() && !p.state.Has(w.ask.Member, part.has, nowMs())
 	p.mu.Unlock()
 	if !settled {

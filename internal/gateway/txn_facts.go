@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"os"
 	"slices"
 	"time"
 
@@ -125,18 +124,6 @@ func (c *conn) appendIn(ctx context.Context, call *commitCall, records []factrec
 		call.in.Forget()
 	}
 	return held, nil
-}
-
-// clientLeft reports whether the client has closed its connection. Nobody else
-// notices while a handler runs.
-func (c *conn) clientLeft() bool {
-	if c.ctx.Err() != nil {
-		return true
-	}
-	_ = c.client.SetReadDeadline(time.Now().Add(time.Millisecond))
-	_, err := c.cr.Peek(1)
-	_ = c.client.SetReadDeadline(time.Time{})
-	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // withoutFacts fails the ranges of a part, and plans what else there is.

@@ -226,6 +226,12 @@ func (w *world) release(g *gateway) {
 	w.append(entries, false)
 }
 
+// takeBack has others be given what an answer would have given that does not come to its member.
+func (w *world) takeBack(g *gateway, of asked, e acquire.Entry) {
+	g.state.Untold(e.ID, of.read)
+	w.release(g)
+}
+
 // work commits some of what a member has.
 func (w *world) work(m *member) {
 	if m.frozen > w.now {

@@ -216,6 +216,8 @@ func (w *world) catchUp(g *gateway, end int64) {
 			delete(g.waiting, it.entry.ID)
 			if won && of.fetch == of.m.fetch && w.now-of.m.contact < timeout && w.chance(95) {
 				w.deliver(g, of, it)
+			} else if won && w.chance(50) { // the gateway sees that its client has left
+				w.takeBack(g, of, it.entry)
 			}
 		}
 	}
