@@ -7,7 +7,7 @@ import (
 	"github.com/tandem-kafka/tandem/test/harness"
 )
 
-func TestMain(m *testing.M) { harness.Main(m) }
+func TestMain(m *testing.M) { harness.Main(m, 1) }
 
 // consumers are the members of a group: with their own, cooperative assignor, or a mixture of libraries that share one.
 func consumers(seed uint64) (kinds []string, assignor string) {

@@ -112,14 +112,14 @@ func SharedKafka(t testing.TB, c KafkaConfig) *Kafka {
 	return k.Kafka
 }
 
-// Main runs a package's tests, and then stops the clusters that they shared. It is called by TestMain. Tests often wait, so that one more than
+// Main runs a package's tests, and then stops the clusters that they shared. It is called by TestMain. Tests often wait, so that some more than
 // there are processors run side by side (-parallel says otherwise); those that do not call t.Parallel run alone, before them.
-func Main(m *testing.M) {
+func Main(m *testing.M, more int) {
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given {
-		_ = flag.Set("test.parallel", strconv.Itoa(1+runtime.GOMAXPROCS(0)))
+		_ = flag.Set("test.parallel", strconv.Itoa(runtime.GOMAXPROCS(0)+more))
 	}
 	debug.SetGCPercent(400) // memory is not what is scarce
 	code := m.Run()

@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-func TestMain(m *testing.M) { Main(m) }
+func TestMain(m *testing.M) { Main(m, 1) }
 
 // A consumer that crashes and one that stays, on Kafka itself: the ledger is right and the watched offsets are never ahead.
 func TestConsumersOnKafka(t *testing.T) {

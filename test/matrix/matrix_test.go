@@ -6,7 +6,7 @@ import (
 	"github.com/tandem-kafka/tandem/test/harness"
 )
 
-func TestMain(m *testing.M) { harness.Main(m) }
+func TestMain(m *testing.M) { harness.Main(m, 1) }
 
 var codecs = []string{"none", "gzip", "snappy", "lz4", "zstd"}
 
