@@ -42,9 +42,8 @@ type coop struct {
 	// Of the loop's goroutine.
 	topics      []coopTopic
 	looked      time.Time
-	coordinator int // -1: not known
-	contact     time.Time
-	lastHeard   atomic.Pointer[time.Time] // contact, for others
+	coordinator int                       // -1: not known
+	contact     atomic.Pointer[time.Time] // when a server last heard of this member; nil: not yet. Handlers read it, too
 	rate        float64                   // records done per second
 	rated       time.Time
 	counted     int64
@@ -119,8 +118,8 @@ func (c *coop) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		free := c.appetite()
 		quarter := c.s.cfg.session / 4
-		if free <= 0 && time.Since(c.contact) < quarter {
-			timer := time.NewTimer(max(time.Millisecond, quarter-time.Since(c.contact)))
+		if free <= 0 && c.silent() < quarter {
+			timer := time.NewTimer(max(time.Millisecond, quarter-c.silent()))
 			select {
 			case <-c.ended:
 			case <-timer.C:
@@ -199,15 +198,19 @@ func (c *coop) failed(err error) {
 }
 
 // heard says that a server heard of this member.
-func (c *coop) heard(at time.Time) {
-	c.contact = at
-	c.lastHeard.Store(&at)
+func (c *coop) heard(at time.Time) { c.contact.Store(&at) }
+
+// silent is for how long no server has heard of this member.
+func (c *coop) silent() time.Duration {
+	if at := c.contact.Load(); at != nil {
+		return time.Since(*at)
+	}
+	return 0
 }
 
 // late reports whether others have by now what this member had: it was not heard of for its session timeout. Handlers ask, too.
 func (c *coop) late() bool {
-	at := c.lastHeard.Load()
-	return at != nil && time.Since(*at) > c.s.cfg.session
+	return c.silent() > c.s.cfg.session
 }
 
 // fetch fetches once, for up to so many records.

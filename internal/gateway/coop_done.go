@@ -101,17 +101,17 @@ func (p *place) look(ctx context.Context, c *conn, part *groupPart) error {
 		return kerr.CoordinatorLoadInProgress
 	}
 	c.gw.facts.attach(picture, part.key)
+	var unopened error
 	if offset, _ := picture.Source(); offset < 0 {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.state.Doubt()
-		return errNoStart
+		unopened = errNoStart
+	} else if picture.Opens() {
+		unopened = errOpens
 	}
-	if picture.Opens() {
+	if unopened != nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.state.Doubt()
-		return errOpens
+		return unopened
 	}
 	next := part.next(c.gw, views, c.readsCommitted(p.key.group, picture, views))
 	stable := picture.Stable(0, next)

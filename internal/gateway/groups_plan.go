@@ -118,10 +118,8 @@ func (c *conn) read(ctx context.Context, call *commitCall, plans []*partPlan, pa
 	if err != nil {
 		return err
 	}
-	for part := range codes {
-		call.pictures[part] = readPicture{} // it was tried
-	}
 	for part, code := range codes {
+		call.pictures[part] = readPicture{} // it was tried
 		for _, p := range plans {
 			if p.part != part {
 				continue
