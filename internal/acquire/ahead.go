@@ -10,13 +10,16 @@ func (s *State) Heard(id uint64, at int64) {
 	}
 }
 
-// Keep says that the member of an acquisition that has won is not told of it yet.
-func (s *State) Keep(id uint64) { s.spansOf(id, func(p *span) { p.kept = true }) }
+// Keep says that the member of an acquisition that has won is not told of it yet. That is to be said before the member says what it has.
+func (s *State) Keep(id uint64) {
+	s.spansOf(id, everything, func(p *span) { p.kept = p.kept || !p.lost })
+}
 
-// Untold says that the answer with an acquisition that has won, and was planned when the log was known up to a position, does not come to its member: others can have it.
-func (s *State) Untold(id uint64, since int64) {
+// Untold says that an answer with a range of an acquisition that has won does not come to its member: others can have it. The log was known up to a position when the member
+// was to be told, or when that was planned.
+func (s *State) Untold(id uint64, r Range, since int64) {
 	s.mend()
-	s.spansOf(id, func(p *span) {
+	s.spansOf(id, r, func(p *span) {
 		if s.Disturbed(p.Range, since) { // others may have done it meanwhile: that is read first, as of what was given out
 			p.lost = true
 		} else {
@@ -25,20 +28,33 @@ func (s *State) Untold(id uint64, since int64) {
 	})
 }
 
-func (s *State) spansOf(id uint64, f func(*span)) {
+var everything = Range{Last: MaxOffset}
+
+// spansOf calls f for the spans of an acquisition within a range.
+func (s *State) spansOf(id uint64, r Range, f func(*span)) {
 	e := s.entries[id]
 	if e == nil {
 		return
 	}
-	for i := s.at(e.First); i < len(s.spans) && s.spans[i].First <= e.Last; i++ {
+	from, to := s.between(Range{max(r.First, e.First), min(r.Last, e.Last)})
+	for i := from; i < to; i++ {
 		if s.spans[i].of == e {
 			f(&s.spans[i])
 		}
 	}
 }
 
-// Kept calls f for what is kept, and not done, lowest offset first, until f returns false. timely says that the member can be told of it: others do not take it for over yet.
-func (s *State) Kept(now int64, f func(member string, r Range, timely bool) bool) {
+// Kept is a range that is kept for a member. Timely says that the member can be told of it: others do not take it for over yet.
+type Kept struct {
+	Range
+	ID      uint64 // of the acquisition
+	Member  string
+	Attempt int32
+	Timely  bool
+}
+
+// Kept calls f for what is kept, and not done, lowest offset first, until f returns false.
+func (s *State) Kept(now int64, f func(k Kept) bool) {
 	s.mend()
 	more := true
 	for i := 0; i < len(s.spans) && more; i++ {
@@ -51,7 +67,7 @@ func (s *State) Kept(now int64, f func(member string, r Range, timely bool) bool
 			heard = max(heard, m.heard)
 		}
 		timely := now-heard < int64(p.of.Timeout) && !s.over[p.of.Member]
-		s.undone(p.Range, func(r Range) { more = more && f(p.of.Member, r, timely) })
+		s.undone(p.Range, func(r Range) { more = more && f(Kept{r, p.of.ID, p.of.Member, p.of.Attempt, timely}) })
 	}
 }
 
@@ -60,7 +76,7 @@ func (s *State) Tell(member string, r Range) {
 	from, to := s.between(r)
 	for i := from; i < to; i++ {
 		if p := &s.spans[i]; p.of.Member == member {
-			p.kept = false
+			p.kept, p.left = false, false
 		}
 	}
 }

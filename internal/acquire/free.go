@@ -36,7 +36,8 @@ func (s *State) Next(from, now int64) (f Free, ok bool) {
 				continue
 			}
 			f.Attempts = p.attempts()
-			f.Again, f.Untold = f.Attempts > 0, p.kept
+			// What was given back counts no attempt, but may have been given out and done, when that came late.
+			f.Again, f.Untold = f.Attempts > 0 || p.of.Member == "", p.kept
 			if p.of.Member != "" {
 				f.over = []Over{{p.of.Member, s.known(p.of)}}
 			}

@@ -19,6 +19,8 @@ type coop struct {
 	gw    *Gateway
 	nonce uint64 // the upper half of the ids of what this gateway writes
 	last  atomic.Uint64
+	// memory is for what is read of sources.
+	memory *chunkMemory
 
 	mu     sync.Mutex
 	places map[factKey]*place
@@ -27,7 +29,9 @@ type coop struct {
 func newCoop(g *Gateway) *coop {
 	var b [8]byte
 	_, _ = rand.Read(b[:4]) // it never fails
-	return &coop{gw: g, nonce: binary.BigEndian.Uint64(b[:]), places: make(map[factKey]*place)}
+	c := &coop{gw: g, nonce: binary.BigEndian.Uint64(b[:]), places: make(map[factKey]*place)}
+	c.memory = &chunkMemory{max: g.cfg.Limits.CacheBytes / chunkPart, charge: g.cache.Charge, drop: c.evicted}
+	return c
 }
 
 func (c *coop) id() uint64 { return c.nonce | c.last.Add(1)&0xffffffff }
@@ -41,7 +45,10 @@ func (c *coop) place(k factKey, log int32) *place {
 	defer c.mu.Unlock()
 	p := c.places[k]
 	if p == nil {
-		p = &place{coop: c, key: k, log: -1, state: acquire.New(0), generation: -1, pending: make(map[uint64]*grant), announced: make(map[string]int64), wake: make(chan struct{}, 1)}
+		p = &place{
+			coop: c, key: k, log: -1, state: acquire.New(0), generation: -1, pending: make(map[uint64]*grant), planned: make(map[uint64]int64), announced: make(map[string]int64),
+			fetchers: make(map[string]*placeMember), behind: make(map[string]int64), wake: make(chan struct{}, 1),
+		}
 		c.places[k] = p
 	}
 	if log >= 0 {

@@ -1,5 +1,7 @@
 package gateway
 
+import "github.com/tandem-kafka/tandem/internal/acquire"
+
 // This file is about fetches that nobody waits for any more: a member that stops closes its connection in the middle of one, or leaves the group on another
 // one. What such a fetch were given would be with nobody, until its member's session ends.
 
@@ -18,22 +20,23 @@ func (p *place) supersede(by *waiter) {
 	}
 }
 
-// takeBack has others be given at once what an answer would have given that does not come to its member. That counts as no attempt.
-func takeBack(parts []*coopPart) {
+// takeBack has others be given at once what an answer would have given that does not come to its member, and what is kept for that. It counts as no attempt.
+func (w *waiter) takeBack(parts []*coopPart) {
 	for _, part := range parts {
-		if len(part.won) > 0 {
-			part.place.takeBack(part.won)
+		if part.place != nil {
+			part.place.takeBack(w, part.told)
 		}
-		part.won, part.acquired, part.batches = nil, nil, nil
+		part.told, part.acquired, part.batches = nil, nil, nil
 	}
 }
 
-func (p *place) takeBack(won []*grant) {
+func (p *place) takeBack(w *waiter, told []acquire.Kept) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, g := range won {
-		p.state.Untold(g.entry.ID, g.read)
+	p.forget(w.ask.Member, w.c)
+	for _, k := range told {
+		p.state.Untold(k.ID, k.Range, p.read)
+		p.left = nowMs()
 	}
-	p.outbox = append(p.outbox, p.state.Release(p.coop.id)...)
 	p.start()
 }

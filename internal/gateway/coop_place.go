@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,12 +28,21 @@ type place struct {
 	members    map[string]int32 // that the group had when that was last asked; never changed
 	asked      time.Time        // not later than that
 	waiters    []*waiting
-	turn       int // who is served first
+	served     time.Time // when somebody last waited
+	committed  bool      // whoever came last reads what is committed
+	turn       int       // who is served first
 	pending    map[uint64]*grant
-	decided    chan struct{} // closed when nothing is pending any more
+	decided    chan struct{}    // closed when nothing is pending any more
+	planned    map[uint64]int64 // when entries were planned that are on their way
 	announced  map[string]int64
-	outbox     []acquire.Entry // to append with the next round
+	fetchers   map[string]*placeMember
+	hungry     bool             // the last round had nothing for somebody
+	disturbed  bool             // nothing is told until what is done was read
+	behind     map[string]int64 // since when members do not come for what is kept for them
+	left       int64            // when something was last left
+	outbox     []acquire.Entry  // to append with the next round
 	cleaned    time.Time
+	cleaning   bool
 	unclean    bool // there may be entries that nobody needs
 	running    bool
 	wake       chan struct{}
@@ -51,7 +61,7 @@ func nowMs() int64 { return time.Now().UnixMilli() }
 func (p *place) apply(records []factrecord.Handout) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := nowMs()
+	now, kept := nowMs(), false
 	for i := range records {
 		r := &records[i]
 		if !r.Entry.Delete && r.TopicID != p.source.TopicID && p.source.TopicID != [16]byte{} {
@@ -59,12 +69,24 @@ func (p *place) apply(records []factrecord.Handout) {
 		}
 		won := p.state.Apply(r.Position, r.Entry, now)
 		p.read = r.Position + 1
+		if at, ok := p.planned[r.Entry.ID]; ok && !r.Entry.Delete {
+			p.state.Heard(r.Entry.ID, at)
+			delete(p.planned, r.Entry.ID)
+		}
 		if g := p.pending[r.Entry.ID]; g != nil && !r.Entry.Delete {
 			delete(p.pending, r.Entry.ID)
-			g.position, g.decided, g.won = r.Position, true, won
+			g.free()
+			g.won = won
+			if g.disturbed = won && p.state.Disturbed(acquire.Range{First: g.entry.First, Last: g.entry.Last}, g.read); won && !g.disturbed {
+				p.keep(g)
+				kept = true
+			}
+			p.disturbed = p.disturbed || g.disturbed
 		}
 	}
-	p.unclean = true
+	if p.unclean = true; kept {
+		p.deliver(now)
+	}
 	p.tell()
 }
 
@@ -82,7 +104,9 @@ func (p *place) reset() {
 	defer p.mu.Unlock()
 	p.state, p.read, p.generation, p.outbox = acquire.New(0), 0, -1, nil
 	clear(p.pending)
+	clear(p.planned)
 	clear(p.announced)
+	clear(p.behind)
 	p.tell()
 }
 
@@ -114,6 +138,7 @@ func (p *place) add(w *waiter, part *coopPart) {
 		return
 	}
 	p.waiters = append(p.waiters, &waiting{w, part})
+	p.served, p.committed = time.Now(), w.readCommitted
 	p.start()
 }
 
@@ -129,8 +154,12 @@ func (p *place) start() {
 	}
 }
 
-// cleanEvery is how often entries that nobody needs are deleted.
-const cleanEvery = 100 * time.Millisecond
+const (
+	// cleanEvery is how often entries that nobody needs are deleted.
+	cleanEvery = 100 * time.Millisecond
+	// linger is for how long a place keeps what it has read when nobody waits.
+	linger = time.Second
+)
 
 // serve runs rounds while there is anything to do.
 func (p *place) serve() {
@@ -163,66 +192,81 @@ func (p *place) serve() {
 // place is woken; more is false when the place is left.
 func (p *place) round(ctx context.Context) (until time.Duration, more bool) {
 	p.mu.Lock()
-	open := p.waiters[:0]
-	for _, w := range p.waiters {
-		if records, _ := w.wants(); records > 0 {
-			open = append(open, w)
-		}
-	}
-	clear(p.waiters[len(open):])
-	p.waiters = open
-	clean := p.unclean && time.Since(p.cleaned) >= cleanEvery
-	if len(open) == 0 && len(p.outbox) == 0 && !clean {
-		if p.unclean {
-			p.mu.Unlock()
-			return cleanEvery, true
-		}
+	open := p.open()
+	p.clean(ctx)
+	fresh := p.chunks.fresh
+	p.chunks.fresh = nil
+	defer func() { p.coop.memory.unpin(fresh) }()
+	idle := time.Since(p.served)
+	if len(open) == 0 && len(p.outbox) == 0 && !p.unclean && !p.cleaning && p.left == 0 && idle > linger {
 		p.running = false
-		p.chunks = chunks{}
+		p.dropChunks()
 		p.mu.Unlock()
 		return 0, false
 	}
 	p.mu.Unlock()
 
-	if clean {
-		p.clean(ctx)
-	}
 	if again := p.prepare(ctx, open); again {
 		return 50 * time.Millisecond, true
 	}
-	grants, entries, idle := p.plan(ctx, open)
+	grants, entries, until := p.plan(open)
 	if len(entries) == 0 {
-		return idle, true
+		if len(open) == 0 {
+			until = min(until, cleanEvery)
+		}
+		return until, true
 	}
 	p.append(ctx, grants, entries)
 	return 0, true
 }
 
-// clean deletes what nobody needs from the log.
+// open are those who wait and want something. p.mu is held.
+func (p *place) open() []*waiting {
+	open := p.waiters[:0]
+	for _, w := range p.waiters {
+		if records, _ := w.wants(); records > 0 && p.isHere(w) {
+			open = append(open, w)
+		}
+	}
+	clear(p.waiters[len(open):])
+	if p.waiters = open; len(open) > 0 {
+		p.served = time.Now()
+	}
+	return slices.Clone(open)
+}
+
+// clean sees to it that what nobody needs is deleted from the log, now and then, and beside the rounds. p.mu is held.
 func (p *place) clean(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	p.mu.Lock()
-	p.cleaned = time.Now()
-	p.mu.Unlock()
-	// Not from a picture that is old: what seems to have lost may have won.
-	if err := p.coop.gw.facts.log.CatchUp(ctx, p.key.group); err != nil {
+	if !p.unclean || p.cleaning || time.Since(p.cleaned) < cleanEvery {
 		return
 	}
+	p.cleaned, p.cleaning, p.unclean = time.Now(), true, false
+	p.coop.gw.wg.Go(func() {
+		err := p.sweep(ctx)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.cleaning = false; err != nil {
+			p.unclean = true
+			p.coop.gw.log.Debug("entries of cooperative fetches stay in the log", "group", p.key.group, "cause", err)
+		}
+	})
+}
+
+func (p *place) sweep(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	// Not from a picture that is old: what seems to have lost may have won.
+	if err := p.coop.gw.facts.log.CatchUp(ctx, p.key.group); err != nil {
+		return err
+	}
 	p.mu.Lock()
-	p.unclean = false
 	entries := p.state.Garbage(nowMs(), p.coop.mine)
 	topicID := p.source.TopicID
 	p.mu.Unlock()
 	if len(entries) == 0 {
-		return
+		return nil
 	}
-	if err := p.coop.gw.facts.log.AppendHandouts(ctx, p.key.group, handouts(p.key, entries, topicID)); err != nil {
-		p.coop.gw.log.Debug("entries of cooperative fetches stay in the log", "group", p.key.group, "cause", err)
-		p.mu.Lock()
-		p.unclean = true
-		p.mu.Unlock()
-	}
+	return p.coop.gw.facts.log.AppendHandouts(ctx, p.key.group, handouts(p.key, entries, topicID))
 }
 
 // followed reports whether records of the place come from the fact log.
@@ -258,18 +302,8 @@ const verdictTime = 5 * time.Second
 func (p *place) append(ctx context.Context, grants []*grant, entries []acquire.Entry) {
 	ctx, cancel := context.WithTimeout(ctx, verdictTime)
 	defer cancel()
-	p.mu.Lock()
-	topicID := p.source.TopicID
-	var decided chan struct{}
-	if len(grants) > 0 {
-		for _, g := range grants {
-			p.pending[g.entry.ID] = g
-		}
-		p.decided = make(chan struct{})
-		decided = p.decided
-	}
-	p.mu.Unlock()
-	err := p.coop.gw.facts.log.AppendHandouts(ctx, p.key.group, handouts(p.key, entries, topicID))
+	decided := p.expect(grants, entries)
+	err := p.coop.gw.facts.log.AppendHandouts(ctx, p.key.group, handouts(p.key, entries, p.topicID()))
 	if err == nil && !p.followed() {
 		p.coop.gw.facts.absent.forget() // the log is there now
 		err = p.coop.gw.facts.log.CatchUp(ctx, p.key.group)
@@ -285,28 +319,61 @@ func (p *place) append(ctx context.Context, grants []*grant, entries []acquire.E
 		p.coop.gw.unreadable(p.key.group, err)
 	}
 	p.mu.Lock()
-	var disturbed *grant
+	disturbed := false
 	for _, g := range grants {
 		delete(p.pending, g.entry.ID) // what wins later, the member says that it does not have
-		if g.won && p.state.Disturbed(acquire.Range{First: g.entry.First, Last: g.entry.Last}, g.read) {
-			disturbed = g
-		}
+		g.free()
+		disturbed = disturbed || g.disturbed
 	}
-	p.decided = nil
-	p.mu.Unlock()
-	fresh := disturbed == nil || p.refresh(ctx, []*waiting{{disturbed.w, disturbed.part}})
-	p.mu.Lock()
-	view, held := p.chunks.ends, p.coop.gw.facts.undecided(p.key)
-	given := make([][]acquire.Range, len(grants))
-	for i, g := range grants {
-		if g.won && fresh && g.entry.Era == p.state.Era() && !g.w.late() {
-			for _, r := range p.state.Undone(acquire.Range{First: g.entry.First, Last: g.entry.Last}) {
-				given[i] = append(given[i], without(r, held)...)
+	if err != nil {
+		for i := range entries {
+			delete(p.planned, entries[i].ID)
+			if entries[i].Kind == acquire.Session {
+				delete(p.announced, entries[i].Member)
 			}
 		}
 	}
+	p.decided = nil
+	open := slices.Clone(p.waiters)
 	p.mu.Unlock()
-	for i, g := range grants {
-		g.w.settle(g, given[i], view)
+	if !disturbed {
+		return
 	}
+	fresh := p.refresh(ctx, open)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.disturbed = false
+	for _, g := range grants {
+		switch {
+		case g.disturbed && fresh:
+			p.keep(g)
+		case g.disturbed:
+			p.state.Untold(g.entry.ID, everything, g.read)
+		}
+	}
+	p.deliver(nowMs())
+}
+
+// expect notes what is about to be written. The channel is closed when the grants are decided; nil: there are none.
+func (p *place) expect(grants []*grant, entries []acquire.Entry) (decided chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := nowMs()
+	for i := range entries {
+		p.planned[entries[i].ID] = now
+	}
+	if len(grants) == 0 {
+		return nil
+	}
+	for _, g := range grants {
+		p.pending[g.entry.ID] = g
+	}
+	p.decided = make(chan struct{})
+	return p.decided
+}
+
+func (p *place) topicID() [16]byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.source.TopicID
 }

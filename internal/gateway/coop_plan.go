@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/tandem-kafka/tandem/internal/acquire"
@@ -23,22 +24,23 @@ func (p *place) prepare(ctx context.Context, open []*waiting) (again bool) {
 // free is a range that can be given out, with the batch that holds it.
 type free struct {
 	acquire.Free
-	batch wholeBatch
+	batch partBatch
 }
 
 // plan plans for those who wait. idle is for how long there is nothing to do.
-func (p *place) plan(ctx context.Context, open []*waiting) (grants []*grant, entries []acquire.Entry, idle time.Duration) {
+func (p *place) plan(open []*waiting) (grants []*grant, entries []acquire.Entry, idle time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	idle = time.Second
-	if !p.unclean && len(open) == 0 {
-		idle = 0
-	}
 	now := nowMs()
+	idle = p.deliver(now)
 	if at, ok := p.state.Expires(now); ok {
 		idle = min(idle, max(time.Millisecond, time.Duration(at-now)*time.Millisecond))
 	}
-	entries, p.outbox = p.outbox, nil
+	if p.left != 0 {
+		idle = min(idle, releaseAfter*time.Millisecond)
+	}
+	open = slices.DeleteFunc(open, func(w *waiting) bool { return !p.isHere(w) })
+	entries, p.outbox = append(p.outbox, p.release(now)...), nil
 	if len(open) == 0 || p.state.Doubtful() {
 		return nil, entries, idle
 	}
@@ -48,67 +50,61 @@ func (p *place) plan(ctx context.Context, open []*waiting) (grants []*grant, ent
 		records, _ := w.wants()
 		total = min(total+records, 1<<40)
 	}
-	list, available := p.available(open[0], now, total)
+	kept, due := p.kept(now, open[0].readCommitted)
+	list, available, all := p.available(open[0], now, total)
 	share := (available + int64(len(open)) - 1) / int64(len(open))
-	var acquisitions []acquire.Entry
+	next := int64(0)
+	p.hungry = false
 	for i := range open {
 		w := open[(i+p.turn)%len(open)]
 		records, bytes := w.wants()
-		quota := min(records, max(share, 1))
+		quota := min(records-due[w.ask.Member], max(share, 1))
+		p.hungry = p.hungry || len(list) == 0 && quota > 0
 		for quota > 0 && bytes > 0 && len(list) > 0 {
 			f := &list[0]
 			r := acquire.Range{First: f.First, Last: min(f.Last, f.First+quota-1)}
-			g := p.extend(grants, w, f, r)
-			if g == nil {
-				g = &grant{w: w.waiter, part: w.part, read: p.read, entry: f.Acquire(p.state, p.coop.id(), r, w.ask.Member, w.ask.SessionTimeout)}
-				grants = append(grants, g)
-			} else {
-				g.entry.Last = r.Last
+			n, size := r.Last-r.First+1, f.batch.share(r)
+			if !w.reserve(n, size) {
+				break
 			}
-			bytes -= g.add(f.batch)
-			quota -= r.Last - r.First + 1
+			grants = p.acquire(grants, w.ask.Member, p.fetchers[w.ask.Member], &f.Free, r)
+			g := grants[len(grants)-1]
+			g.w, g.records, g.bytes = w.waiter, g.records+n, g.bytes+size
+			bytes -= size
+			quota -= n
+			kept[w.ask.Member] += n
+			next = r.Last + 1
 			if f.First = r.Last + 1; f.First > f.Last {
 				list = list[1:]
 			}
 		}
 	}
-	kept := grants[:0]
-	for _, g := range grants {
-		if g.w.reserve(g) {
-			kept = append(kept, g)
-			acquisitions = append(acquisitions, g.entry)
-		}
+	if end, known := p.chunks.end(open[0].readCommitted); known && all && len(list) == 0 {
+		grants = append(grants, p.ahead(open, kept, max(next, end), now)...)
+	}
+	acquisitions := make([]acquire.Entry, len(grants))
+	for i, g := range grants {
+		acquisitions[i] = g.entry
 	}
 	// Acquisitions first: a session entry behind the position that they know of their own member would void them.
-	return kept, append(acquisitions, entries...), idle
+	return grants, append(acquisitions, entries...), idle
 }
 
-// extend returns the last grant, if it is the waiter's own and r goes on where it ends.
-func (p *place) extend(grants []*grant, w *waiting, f *free, r acquire.Range) *grant {
-	if len(grants) == 0 {
-		return nil
+// acquire adds a range to the last grant, if that is for the same member and the range goes on where it ends, or else a grant.
+func (p *place) acquire(grants []*grant, member string, m *placeMember, f *acquire.Free, r acquire.Range) []*grant {
+	if n := len(grants) - 1; n >= 0 {
+		g := grants[n]
+		if g.entry.Member == member && g.entry.Last+1 == r.First && !f.Again && !f.Untold && len(g.entry.Over) == 0 && g.entry.Attempt == f.Attempts+1 {
+			g.entry.Last = r.Last
+			return grants
+		}
 	}
-	g := grants[len(grants)-1]
-	if g.w == w.waiter && g.part == w.part && g.entry.Last+1 == r.First && !f.Again && len(g.entry.Over) == 0 && g.entry.Attempt == f.Attempts+1 {
-		return g
-	}
-	return nil
-}
-
-// add adds a batch to those of a grant, and returns how many bytes that are.
-func (g *grant) add(b wholeBatch) int64 {
-	n := len(g.batches)
-	if len(b.Data) == 0 || n > 0 && &g.batches[n-1][0] == &b.Data[0] {
-		return 0
-	}
-	g.batches = append(g.batches, b.Data)
-	g.bytes += int64(len(b.Data))
-	return int64(len(b.Data))
+	return append(grants, &grant{c: m.c, read: p.read, entry: f.Acquire(p.state, p.coop.id(), r, member, m.timeout)})
 }
 
 // available lists what can be given out and is in memory, lowest first, about most
-// offsets of it; it has read what is not. p.mu is held.
-func (p *place) available(w *waiting, now, most int64) (list []free, n int64) {
+// offsets of it; it has read what is not. all says that there is no more, in memory or not. p.mu is held.
+func (p *place) available(w *waiting, now, most int64) (list []free, n int64, all bool) {
 	held := p.coop.gw.facts.undecided(p.key)
 	for from := int64(0); n < most && len(list) < 10_000; {
 		f, ok := p.state.Next(from, now)
@@ -121,25 +117,19 @@ func (p *place) available(w *waiting, now, most int64) (list []free, n int64) {
 			continue
 		}
 		f.Range = left[0]
-		whole := f.Last
-		batch, ok := p.chunks.find(f.First, w.readCommitted)
+		batch, of, ok := p.chunks.find(f.First, w.readCommitted)
 		if !ok {
+			end, known := p.chunks.end(w.readCommitted)
+			all = known && f.First >= end
 			p.load(f.First, w.readCommitted)
 			break
 		}
 		// Offsets before the batch, and behind the last of a chunk, hold nothing.
 		f.Last = min(f.Last, batch.Last)
-		list = append(list, free{f, batch})
+		list = append(list, free{f, partBatch{batch, of}})
 		n += f.Last - f.First + 1
-		if from = f.Last + 1; f.Last == whole && f.Again {
-			continue
-		}
+		from = f.Last + 1
 	}
-	// What comes next is read while this is on its way through the log.
-	if at := p.state.Marker(); len(list) > 0 {
-		if end, n := p.chunks.behind(at, w.readCommitted); n < readAhead {
-			p.load(end, w.readCommitted)
-		}
-	}
-	return list, n
+	p.readOn(w.readCommitted) // while this is on its way through the log
+	return list, n, all
 }

@@ -25,7 +25,7 @@ type waiter struct {
 	mu      sync.Mutex
 	records int64 // that may still be given
 	bytes   int64
-	under   int // grants under way
+	under   int // who uses the connection
 	closed  bool
 	any     bool
 	gone    bool // nobody waits for the answer
@@ -42,27 +42,32 @@ type coopPart struct {
 
 	// Of the answer; guarded by its waiter's mu.
 	acquired                            []tandemmsg.AcquiredRange
-	won                                 []*grant // in its member's name, whatever of it was given
-	batches                             [][]byte
+	told                                []acquire.Kept
+	batches                             []partBatch
+	pins                                []*chunk
 	highWatermark, lastStable, logStart int64
 }
 
-// grant is an acquisition for a waiter, on its way through the log.
-type grant struct {
-	w        *waiter
-	part     *coopPart
-	entry    acquire.Entry
-	read     int64 // up to where the log was known when it was planned
-	position int64
-	batches  [][]byte
-	bytes    int64
-	decided  bool
-	won      bool
+// partBatch is a batch of which a member gets records.
+type partBatch struct {
+	wholeBatch
+	of *chunk
 }
 
-func (g *grant) size() int64 { return g.entry.Last - g.entry.First + 1 }
+// grant is an acquisition on its way through the log.
+type grant struct {
+	c     *conn // of the member
+	entry acquire.Entry
+	// w has room for so many records and bytes of it until it is decided; nil: it is ahead of the records.
+	w              *waiter
+	records, bytes int64
+	read           int64 // up to where the log was known when it was planned
+	won            bool
+	// disturbed says that others have given out some of it since: what is done has to be read first.
+	disturbed bool
+}
 
-func newWaiter(c *conn, ask tandemmsg.Cooperative, began time.Time, readCommitted bool, maxBytes int32) *waiter {
+func newWaiter(c *conn, ask tandemmsg.Cooperative, began time.Time, readCommitted bool, maxBytes int32, most int64) *waiter {
 	w := &waiter{c: c, ask: ask, readCommitted: readCommitted, began: began, came: time.Now(), given: make(chan struct{}, 1), records: int64(ask.MaxRecords), bytes: int64(maxBytes)}
 	if w.records < 0 {
 		w.records = math.MaxInt32
@@ -70,7 +75,7 @@ func newWaiter(c *conn, ask tandemmsg.Cooperative, began time.Time, readCommitte
 	if maxBytes <= 0 {
 		w.bytes = 50 << 20
 	}
-	w.bytes = min(w.bytes, 16<<20)
+	w.bytes = min(w.bytes, 16<<20, most)
 	return w
 }
 
@@ -89,39 +94,70 @@ func (w *waiter) late() bool {
 	return time.Since(w.came) >= time.Duration(w.ask.SessionTimeout)*time.Millisecond
 }
 
-// reserve takes room for a grant, false where there is none any more.
-func (w *waiter) reserve(g *grant) bool {
+// reserve takes room for a grant of so many records more; false: there is none any more. So what a member asks for is acquired once, whatever the number of partitions.
+func (w *waiter) reserve(records, bytes int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed || w.records < g.size() {
+	if w.closed || w.records < records {
 		return false
 	}
-	w.records -= g.size()
-	w.bytes -= g.bytes
-	w.under++
+	w.records -= records
+	w.bytes -= bytes
 	return true
 }
 
-// settle ends a grant: with what of it the member is given.
-func (w *waiter) settle(g *grant, given []acquire.Range, view chunkEnds) {
+// free gives back the room that a grant has.
+func (g *grant) free() {
+	if g.w == nil {
+		return
+	}
+	g.w.mu.Lock()
+	defer g.w.mu.Unlock()
+	g.w.records += g.records
+	g.w.bytes += g.bytes
+	g.records, g.bytes = 0, 0
+}
+
+// give tells the member of offsets in one batch that were kept for it. It returns how many, from the first on, it has been told of.
+func (w *waiting) give(k acquire.Kept, b partBatch, m *chunkMemory, view chunkEnds) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.under--
-	if g.won {
-		g.part.won = append(g.part.won, g)
+	if w.closed || w.records <= 0 || w.bytes <= 0 || w.late() {
+		return 0
 	}
-	for _, r := range given {
-		g.part.acquired = append(g.part.acquired, tandemmsg.AcquiredRange{OffsetRange: tandemmsg.OffsetRange{First: r.First, Last: r.Last}, Attempt: g.entry.Attempt})
+	p, r := w.part, k.Range
+	r.Last = min(r.Last, r.First+w.records-1)
+	if n := len(p.batches); len(b.Data) > 0 && (n == 0 || p.batches[n-1].Last != b.Last) {
+		if !m.pin(b.of) {
+			return 0
+		}
+		p.batches, p.pins = append(p.batches, b), append(p.pins, b.of)
 	}
-	if len(given) > 0 {
-		g.part.addBatches(g.batches)
-		g.part.highWatermark, g.part.lastStable, g.part.logStart = view.highWatermark, view.lastStable, view.logStart
-		w.any = true
-	} else {
-		w.records += g.size()
-		w.bytes += g.bytes
-	}
+	k.Range = r
+	p.add(k, view)
+	w.records -= r.Last - r.First + 1
+	w.bytes -= b.share(r)
+	w.any = true
 	w.poke()
+	return r.Last - r.First + 1
+}
+
+// add adds what the member is given to an answer.
+func (p *coopPart) add(k acquire.Kept, view chunkEnds) {
+	p.told = append(p.told, k)
+	p.highWatermark, p.lastStable, p.logStart = view.highWatermark, view.lastStable, view.logStart
+	if n := len(p.acquired) - 1; n >= 0 && p.acquired[n].Last+1 == k.First && p.acquired[n].Attempt == k.Attempt {
+		p.acquired[n].Last = k.Last
+		return
+	}
+	p.acquired = append(p.acquired, tandemmsg.AcquiredRange{OffsetRange: tandemmsg.OffsetRange{First: k.First, Last: k.Last}, Attempt: k.Attempt})
+}
+
+func (w *waiter) poke() {
+	select {
+	case w.given <- struct{}{}:
+	default:
+	}
 }
 
 // leave says that nobody waits for the answer any more: it ends, and its member gets nothing by it.
@@ -138,25 +174,14 @@ func (w *waiter) left() bool {
 	return w.gone
 }
 
-// addBatches adds those that are not there yet: two grants can lie in one batch.
-func (p *coopPart) addBatches(batches [][]byte) {
-	for _, b := range batches {
-		n := len(p.batches)
-		if n > 0 && len(b) > 0 && &p.batches[n-1][0] == &b[0] {
-			continue
-		}
-		p.batches = append(p.batches, b)
-	}
+// end says that the fetch is over: nothing is given any more.
+func (w *waiter) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
 }
 
-func (w *waiter) poke() {
-	select {
-	case w.given <- struct{}{}:
-	default:
-	}
-}
-
-// wait waits until something was given, and all that is under way is decided; until the time is over, or ctx ends.
+// wait waits until something was given, and nobody uses the connection; until the time is over, or ctx ends.
 func (w *waiter) wait(ctx context.Context, until time.Time) {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()

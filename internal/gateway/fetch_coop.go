@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/tandem-kafka/tandem/internal/acquire"
@@ -60,11 +59,18 @@ func (c *conn) handleCooperative(ctx context.Context, req *kmsg.FetchRequest) (k
 			return nil, err
 		}
 	}
-	w := newWaiter(c, ask, began, req.IsolationLevel == 1, req.MaxBytes)
+	m := c.gw.coop.memory
+	w := newWaiter(c, ask, began, req.IsolationLevel == 1, req.MaxBytes, max(m.max/answerPart, chunkBytes))
 	parts, err := c.coopParts(ctx, req, ask)
 	if err != nil {
 		return nil, err
 	}
+	defer func() { // its connection may have ended
+		w.end()
+		for _, p := range parts {
+			m.unpin(p.pins)
+		}
+	}()
 	waits := ask.MaxRecords != 0 && ask.SessionTimeout > 0
 	for _, p := range parts {
 		if p.code == 0 {
@@ -88,14 +94,17 @@ func (c *conn) handleCooperative(ctx context.Context, req *kmsg.FetchRequest) (k
 		cancel()
 	}
 	if w.left() {
-		takeBack(parts)
+		w.takeBack(parts)
 	}
 	err = c.writeCooperative(req, parts)
 	if err != nil {
-		takeBack(parts)
+		w.takeBack(parts)
 	}
 	return nil, err
 }
+
+// answerPart of the memory for chunks is what one answer may have: who does not read holds up no more.
+const answerPart = 4
 
 // coopParts finds the partitions of a cooperative fetch.
 func (c *conn) coopParts(ctx context.Context, req *kmsg.FetchRequest, ask tandemmsg.Cooperative) ([]*coopPart, error) {
@@ -155,7 +164,8 @@ func (p *place) of(source slicecache.Source) {
 	defer p.mu.Unlock()
 	if p.source != source {
 		if p.source != (slicecache.Source{}) {
-			p.state, p.generation, p.chunks = acquire.New(0), -1, chunks{}
+			p.dropChunks()
+			p.state, p.generation = acquire.New(0), -1
 		}
 		p.source = source
 	}
@@ -165,6 +175,7 @@ func (p *place) of(source slicecache.Source) {
 // this generation. code says why it cannot be served.
 func (p *place) enter(ctx context.Context, w *waiter, part *coopPart, first bool, members map[string]int32) (code int16, err error) {
 	p.mu.Lock()
+	p.isAt(w)
 	if first && !p.goesOn(members) { // what was done may not be so any more
 		p.state.Anew()
 		p.generation = -1
@@ -199,6 +210,7 @@ func (p *place) enter(ctx context.Context, w *waiter, part *coopPart, first bool
 	p.state.Has(w.ask.Member, part.has, now)
 	var entries []acquire.Entry
 	if w.ask.SessionTimeout == 0 {
+		p.forget(w.ask.Member, w.c)
 		entries = p.state.GiveBack(w.ask.Member, p.coop.id)
 	} else if p.state.Renewal(w.ask.Member, w.ask.SessionTimeout, p.announced[w.ask.Member], now) {
 		entries = append(entries, p.state.Session(p.coop.id(), w.ask.Member, w.ask.SessionTimeout))
@@ -244,7 +256,7 @@ func (c *conn) writeCooperative(req *kmsg.FetchRequest, parts []*coopPart) error
 				partition: t.Partitions[p.partition].Partition, code: p.code, highWatermark: p.highWatermark, lastStable: p.lastStable, logStart: p.logStart, preferred: -1,
 				abortedNull: req.IsolationLevel == 0,
 			})
-			w.records(p.sortedBatches())
+			w.records(p.content(c.gw.coop.memory))
 			w.acquired(p.acquired)
 		}
 		w.tags()
@@ -258,15 +270,8 @@ func (c *conn) writeCooperative(req *kmsg.FetchRequest, parts []*coopPart) error
 	return err
 }
 
-// sortedBatches are the batches of an answer by offset, each once.
-func (p *coopPart) sortedBatches() [][]byte {
-	slices.SortStableFunc(p.batches, func(a, b []byte) int { return cmp.Compare(binary.BigEndian.Uint64(a), binary.BigEndian.Uint64(b)) })
-	return slices.CompactFunc(p.batches, func(a, b []byte) bool { return binary.BigEndian.Uint64(a) == binary.BigEndian.Uint64(b) })
-}
-
 // acquired is the tags of a partition: AcquiredRanges, if there are any.
 func (w *fetchWriter) acquired(ranges []tandemmsg.AcquiredRange) {
-	slices.SortFunc(ranges, func(a, b tandemmsg.AcquiredRange) int { return cmp.Compare(a.First, b.First) })
 	var p kmsg.FetchResponseTopicPartition
 	if len(ranges) == 0 || tandemmsg.SetAcquiredRanges(&p, ranges) != nil {
 		w.tags()

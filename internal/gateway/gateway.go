@@ -93,6 +93,7 @@ func (g *Gateway) start(ctx context.Context) (err error) {
 	g.metrics.registerCache(g.cache)
 	g.groups = newGroups(g)
 	g.coop = newCoop(g)
+	g.metrics.registerCoop(g.coop.memory)
 	g.facts = newFacts(g)
 	if g.cfg.IndividualCommits {
 		g.wg.Go(g.sweepFacts)

@@ -6,15 +6,24 @@ import (
 	"github.com/tandem-kafka/tandem/internal/slicecache"
 )
 
+func (m *metrics) counter(name, help string, value func() int64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(value()) }))
+}
+
+func (m *metrics) gauge(name, help string, value func() int64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value()) }))
+}
+
+// registerCoop shows the memory of cooperative fetches.
+func (m *metrics) registerCoop(c *chunkMemory) {
+	m.gauge("tandem_memory_cooperative_bytes", "Memory of what was read for cooperative fetches, at most a quarter of tandem_memory_limit_bytes, which it is a part of.", c.usage)
+	m.counter("tandem_cooperative_waits_total", "Reads for cooperative fetches that waited for memory.", c.waits.Load)
+}
+
 // registerCache shows the shared reader's counters and memory, the process and
 // the Go runtime.
 func (m *metrics) registerCache(c *slicecache.Cache) {
-	counter := func(name, help string, value func() int64) {
-		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(value()) }))
-	}
-	gauge := func(name, help string, value func() int64) {
-		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value()) }))
-	}
+	counter, gauge := m.counter, m.gauge
 	cm := c.Metrics()
 	counter("tandem_source_bytes_total", "Bytes of record batches read from sources, whatever the number of views, slices and groups that they serve.", cm.BytesLoaded.Load)
 	counter("tandem_source_scan_bytes_total", "Part of tandem_source_bytes_total that searched for the own ends of slices.", cm.ScanBytes.Load)
@@ -27,6 +36,6 @@ func (m *metrics) registerCache(c *slicecache.Cache) {
 	gauge("tandem_memory_cached_bytes", "Memory of blocks that can be served.", func() int64 { return c.Usage().Cached })
 	gauge("tandem_memory_reading_bytes", "Memory reserved for shared reads under way.", func() int64 { return c.Usage().InFlight })
 	gauge("tandem_memory_handed_out_bytes", "Memory of blocks that are only held by answers on their way to clients.", func() int64 { return c.Usage().HandedOut })
-	gauge("tandem_memory_limit_bytes", "max.bytes.key.range.hashing: the bound of all three.", func() int64 { return c.Usage().Max })
+	gauge("tandem_memory_limit_bytes", "max.bytes.key.range.hashing: the bound of all of them together.", func() int64 { return c.Usage().Max })
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 }

@@ -18,6 +18,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	cache := slicecache.New(nil, slicecache.Config{})
 	defer cache.Close()
 	m.registerCache(cache)
+	m.registerCoop(&chunkMemory{})
 	m.request(3)
 	m.commits.WithLabelValues("ok")
 	families, err := m.registry.Gather()

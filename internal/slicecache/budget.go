@@ -149,6 +149,15 @@ func (b *budget) charge(n int64) []*entry {
 	return b.shrink()
 }
 
+// Charge counts bytes more, or fewer, that the caller holds beside the cache: Config.MaxBytes bounds them together.
+func (c *Cache) Charge(bytes int64) {
+	if bytes < 0 {
+		c.budget.discharge(-bytes)
+		return
+	}
+	dropAll(c.budget.charge(bytes))
+}
+
 // discharge takes back n bytes of what was charged.
 func (b *budget) discharge(n int64) {
 	b.mu.Lock()

@@ -24,6 +24,35 @@ func Trim(p Piece, from int64) (Piece, bool) {
 	return Piece{}, false
 }
 
+// Cut returns the records of p from first to last, and false when there are none. p itself does not change. Its Data may be any batch for which IsPlain holds.
+func Cut(p Piece, first, last int64) (Piece, bool) {
+	out := Piece{First: -1}
+	it := records(p)
+	from, to, count := 0, 0, uint32(0)
+	for it.next() && it.offset <= last {
+		if it.offset < first {
+			continue
+		}
+		if count == 0 {
+			out.First, from = it.offset, it.start
+		}
+		out.Last, to = it.offset, it.at
+		count++
+	}
+	if count == 0 {
+		return Piece{}, false
+	}
+	out.Data = make([]byte, headerSize+to-from)
+	copy(out.Data[headerSize:], it.recs[from:to])
+	putHeader(out.Data, &it.h, int32(out.Last-it.h.base), count)
+	return out, true
+}
+
+// IsPlain reports whether a batch of magic 2 is not compressed.
+func IsPlain(batch []byte) bool {
+	return len(batch) >= headerSize && Codec(int16(binary.BigEndian.Uint16(batch[atAttributes:]))&attrCodec) == None
+}
+
 // FirstAtOrAfter finds the first record of p with an offset >= from and a timestamp (ms) >= timestamp.
 // With math.MinInt64 as timestamp it finds the first record at or after from. p must come from Split or Trim.
 func FirstAtOrAfter(p Piece, from, timestamp int64) (offset, ts int64, ok bool) {

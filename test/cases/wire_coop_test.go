@@ -54,6 +54,7 @@ func (w *wire) coordinatorID() (id int) {
 type given struct {
 	ranges  []tandemmsg.AcquiredRange
 	records []*kgo.Record // those in the ranges
+	bytes   int           // of the batches
 }
 
 func (g given) offsets() (all []int64) {
@@ -100,6 +101,7 @@ func (m *coopMember) askWith(ask tandemmsg.Cooperative, wait time.Duration) (g g
 	if g.ranges, err = tandemmsg.AcquiredRanges(rp); err != nil {
 		m.t.Fatal(err)
 	}
+	g.bytes = len(rp.RecordBatches)
 	fetched, _ := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{Topic: m.topic}, rp, kgo.DefaultDecompressor(), nil)
 	if fetched.Err != nil {
 		m.t.Fatal(fetched.Err)

@@ -143,7 +143,11 @@ func (w *world) plan(g *gateway, m *member) {
 		from = r.Last + 1
 	}
 	for _, e := range entries {
-		g.waiting[e.ID] = asked{m, m.fetch, m.visit, g.read}
+		if of := (asked{m, m.fetch, m.visit, g.read}); w.chance(30) {
+			g.ahead[e.ID] = of // it wins too late for this fetch
+		} else {
+			g.waiting[e.ID] = of
+		}
 	}
 	if f, ok := g.state.Next(w.there, w.now); ok && appetite > 0 && f.First < records && f.Attempts == 0 && !f.Again && w.chance(80) { // ahead of the records
 		e := w.acquire(g, &f, acquire.Range{First: f.First, Last: min(f.Last, f.First+appetite-1, records-1)}, m)
@@ -181,37 +185,38 @@ func (w *world) answer(g *gateway, m *member) (told bool) {
 		return false
 	}
 	appetite := w.rng.Int64N(6)
-	type part struct {
-		member string
-		acquire.Range
-	}
-	var give, leave []part
-	g.state.Kept(w.now, func(member string, r acquire.Range, timely bool) bool {
-		switch r.Last = min(r.Last, w.there-1); {
-		case r.First > r.Last:
+	var give, leave []acquire.Kept
+	g.state.Kept(w.now, func(k acquire.Kept) bool {
+		switch r := k.Range; {
+		case r.First >= w.there:
 			return false
-		case member != m.name:
+		case k.Member != m.name:
 			if w.chance(10) {
-				leave = append(leave, part{member, r})
+				leave = append(leave, k)
 			}
-		case timely && appetite > 0:
+		case k.Timely && appetite > 0:
+			r.Last = min(r.Last, w.there-1)
 			r.Last = min(r.Last, r.First+appetite-1)
 			appetite -= r.Last - r.First + 1
-			give = append(give, part{member, r})
+			k.Range = r
+			give = append(give, k)
 		}
 		return true
 	})
 	for _, p := range leave {
-		g.state.Leave(p.member, p.Range)
+		g.state.Leave(p.Member, p.Range)
 	}
 	if w.chance(10) {
 		w.release(g)
 	}
 	for _, p := range give {
-		g.state.Tell(p.member, p.Range)
-		if w.chance(95) {
+		g.state.Tell(p.Member, p.Range)
+		switch {
+		case w.chance(90):
 			w.early += int(p.Last - p.First + 1)
 			w.hand(m, p.Range, w.next, "kept for "+m.name)
+		case w.chance(50): // it does not come to the member, which the gateway sees
+			g.state.Untold(p.ID, p.Range, g.read)
 		}
 	}
 	return len(give) > 0
@@ -228,7 +233,7 @@ func (w *world) release(g *gateway) {
 
 // takeBack has others be given what an answer would have given that does not come to its member.
 func (w *world) takeBack(g *gateway, of asked, e acquire.Entry) {
-	g.state.Untold(e.ID, of.read)
+	g.state.Untold(e.ID, everything, of.read)
 	w.release(g)
 }
 
@@ -285,7 +290,7 @@ func (w *world) leave(m *member) {
 	kept := g.state.Release(id)
 	entries := g.state.GiveBack(m.name, id)
 	for _, e := range entries {
-		w.untold[g.write(e, w.now).ID] = slices.ContainsFunc(kept, func(k acquire.Entry) bool { return k.First <= e.First && e.First <= k.Last })
+		w.untold[g.write(e, w.now).ID] = slices.ContainsFunc(kept, func(k acquire.Entry) bool { return k.First <= e.Last && e.First <= k.Last })
 	}
 	w.append(entries, false)
 	w.join(slices.Index(w.members[:], m))
