@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
@@ -34,7 +35,7 @@ func TestMembersThatShareByRecordInLittleMemory(t *testing.T) {
 	most := int64(0)
 	held := func() int64 {
 		rec := httptest.NewRecorder()
-		w.Gateway.Metrics().ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
+		w.Gateway.Metrics().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 		_, rest, _ := strings.Cut(rec.Body.String(), "\ntandem_memory_cooperative_bytes ")
 		line, _, _ := strings.Cut(rest, "\n")
 		v, err := strconv.ParseFloat(line, 64)

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tandem-kafka/tandem/client/internal/attempts"
+	"github.com/tandem-kafka/tandem/client/internal/commits"
 	"github.com/tandem-kafka/tandem/client/internal/executor"
 	"github.com/tandem-kafka/tandem/tandemmsg"
 )
@@ -42,6 +43,7 @@ type coop struct {
 	// Of the loop's goroutine.
 	topics      []coopTopic
 	looked      time.Time
+	dropped     bool                      // it has let go of what others have, and has not said so
 	coordinator int                       // -1: not known
 	contact     atomic.Pointer[time.Time] // when a server last heard of this member; nil: not yet. Handlers read it, too
 	rate        float64                   // records done per second
@@ -225,6 +227,12 @@ func (c *coop) fetch(ctx context.Context, records int32) error {
 	}
 	if err := c.look(ctx); err != nil {
 		return err
+	}
+	if c.dropped { // what is only not named any more would count as never given
+		if _, err := c.send(ctx, c.returns(m)); err != nil {
+			return err
+		}
+		c.dropped = false
 	}
 	req := c.request(tandemmsg.Cooperative{Group: c.s.cfg.group, Generation: m.Generation, Member: m.ID, SessionTimeout: int32(c.s.cfg.session.Milliseconds()), MaxRecords: records})
 	began := time.Now()
@@ -432,6 +440,7 @@ func (c *coop) drop() {
 	for own := range c.ranges {
 		all = append(all, own)
 	}
+	c.dropped = c.dropped || len(all) > 0
 	clear(c.ranges)
 	c.turns = turns{}
 	c.guarding.Store(false)
@@ -461,9 +470,14 @@ func (c *coop) giveBack(ctx context.Context) {
 	c.turns = turns{}
 	c.guarding.Store(false)
 	c.mu.Unlock()
-	req := c.request(tandemmsg.Cooperative{Group: c.s.cfg.group, Generation: m.Generation, Member: m.ID})
-	req.MaxWaitMillis = 0
-	if _, err := c.send(ctx, req); err != nil {
+	if _, err := c.send(ctx, c.returns(m)); err != nil {
 		c.s.log.Debug("what is not done was not given back; others get it a little later", "error", err)
 	}
+}
+
+// returns is a request that gives back what the member has.
+func (c *coop) returns(m commits.Member) *kmsg.FetchRequest {
+	req := c.request(tandemmsg.Cooperative{Group: c.s.cfg.group, Generation: m.Generation, Member: m.ID})
+	req.MaxWaitMillis = 0
+	return req
 }

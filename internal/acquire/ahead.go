@@ -114,9 +114,12 @@ func (s *State) giveBack(of func(*span) bool, id func() uint64) (entries []Entry
 	return entries
 }
 
+// untold reports whether the member of the span is known not to have been told of it.
+func (p *span) untold() bool { return p.of.Member != "" && (p.kept || p.lost) }
+
 // attempts is how many times the span was given out to a member that was told.
 func (p *span) attempts() int32 {
-	if p.kept {
+	if p.untold() {
 		return p.of.Attempt - 1
 	}
 	return p.of.Attempt

@@ -17,7 +17,7 @@
 // whole. So the first of two entries that want the same wins, whichever gateways they come from.
 //
 // What was never told to its member counts no attempt: a gateway may acquire offsets for a member before there are records, keep them for it, and take them back, or give them to
-// another one, with the attempt as it was before. It tells the member of them only within a session timeout from when it planned an entry of the member that is in the log: whoever
+// another one, with the attempt as it was before. So it is with what the member says that it does not have. It tells the member of them only within a session timeout from when it planned an entry of the member that is in the log: whoever
 // takes the member for over does so a third of the timeout later.
 //
 // A member is over for a gateway when it has not been seen for 4/3 of its session timeout, when the group has it no more, or when it says itself

@@ -37,7 +37,7 @@ func (s *State) Next(from, now int64) (f Free, ok bool) {
 			}
 			f.Attempts = p.attempts()
 			// What was given back counts no attempt, but may have been given out and done, when that came late.
-			f.Again, f.Untold = f.Attempts > 0 || p.of.Member == "", p.kept
+			f.Again, f.Untold = f.Attempts > 0 || p.of.Member == "" || p.lost, p.untold()
 			if p.of.Member != "" {
 				f.over = []Over{{p.of.Member, s.known(p.of)}}
 			}

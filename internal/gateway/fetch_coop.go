@@ -184,7 +184,7 @@ func (p *place) enter(ctx context.Context, w *waiter, part *coopPart, first bool
 		p.members, p.asked = members, w.began
 	}
 	p.supersede(w)
-	settled := w.ask.Generation <= p.generation && !p.state.Doubtful() && !p.state.Has(w.ask.Member, part.has, nowMs())
+	settled := w.ask.Generation <= p.generation && !p.state.Doubtful() && !p.has(w, part)
 	p.mu.Unlock()
 	if !settled {
 		err := p.settle(ctx, w, part)
@@ -207,7 +207,7 @@ func (p *place) enter(ctx context.Context, w *waiter, part *coopPart, first bool
 		p.state.Members(func(member string) bool { _, is := members[member]; return is })
 	}
 	now := nowMs()
-	p.state.Has(w.ask.Member, part.has, now)
+	p.has(w, part)
 	var entries []acquire.Entry
 	if w.ask.SessionTimeout == 0 {
 		p.forget(w.ask.Member, w.c)
@@ -224,6 +224,11 @@ func (p *place) enter(ctx context.Context, w *waiter, part *coopPart, first bool
 		p.start()
 	}
 	return 0, nil
+}
+
+// has takes note of what the member of a fetch says that it has, unless that gives all of it back: what else it was given counts as never given. It reports whether there is any. p.mu is held.
+func (p *place) has(w *waiter, part *coopPart) (lost bool) {
+	return w.ask.SessionTimeout > 0 && p.state.Has(w.ask.Member, part.has, nowMs())
 }
 
 // goesOn reports whether a group has had members all the time since the place last heard of some. Else it may have been reset, or deleted and made anew, which Kafka allows only

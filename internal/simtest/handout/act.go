@@ -163,9 +163,7 @@ func (w *world) plan(g *gateway, m *member) {
 // acquire is an entry that a gateway plans for a member.
 func (w *world) acquire(g *gateway, f *acquire.Free, r acquire.Range, m *member) acquire.Entry {
 	w.ids++
-	e := g.write(f.Acquire(g.state, w.ids, r, m.name, timeout), w.now)
-	w.untold[e.ID] = f.Untold
-	return e
+	return g.write(f.Acquire(g.state, w.ids, r, m.name, timeout), w.now)
 }
 
 // keep takes in that an acquisition ahead of the records was decided.
@@ -214,7 +212,7 @@ func (w *world) answer(g *gateway, m *member) (told bool) {
 		switch {
 		case w.chance(90):
 			w.early += int(p.Last - p.First + 1)
-			w.hand(m, p.Range, w.next, "kept for "+m.name)
+			w.hand(m, p.Range, w.next, p.Attempt, "kept for "+m.name)
 		case w.chance(50): // it does not come to the member, which the gateway sees
 			g.state.Untold(p.ID, p.Range, g.read)
 		}
@@ -226,7 +224,7 @@ func (w *world) answer(g *gateway, m *member) (told bool) {
 func (w *world) release(g *gateway) {
 	entries := g.state.Release(func() uint64 { w.ids++; return w.ids })
 	for _, e := range entries {
-		w.untold[g.write(e, w.now).ID] = true
+		g.write(e, w.now)
 	}
 	w.append(entries, false)
 }
@@ -287,10 +285,9 @@ func (w *world) leave(m *member) {
 	w.refresh(g)
 	g.state.Leave(m.name, everything)
 	id := func() uint64 { w.ids++; return w.ids }
-	kept := g.state.Release(id)
 	entries := g.state.GiveBack(m.name, id)
 	for _, e := range entries {
-		w.untold[g.write(e, w.now).ID] = slices.ContainsFunc(kept, func(k acquire.Entry) bool { return k.First <= e.Last && e.First <= k.Last })
+		g.write(e, w.now)
 	}
 	w.append(entries, false)
 	w.join(slices.Index(w.members[:], m))

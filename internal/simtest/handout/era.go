@@ -36,6 +36,7 @@ func (w *world) individually() {
 	}
 	w.era = plan.Era
 	clear(w.given[:])
+	clear(w.told[:])
 	w.oracle.Restart(w.era)
 	for o := range w.done {
 		if w.done[o] {

@@ -89,7 +89,6 @@ func (w *world) moment(taken bool) bool {
 	// Both, each from what its gateway knows.
 	id := func() uint64 { w.ids++; return w.ids }
 	takes := f.Acquire(b.state, id(), acquire.Range{First: o, Last: min(f.Last, o+w.rng.Int64N(4))}, taker.name, timeout)
-	w.untold[takes.ID] = f.Untold
 	a.state.Has(m.name, m.has(), w.now)
 	back := []acquire.Entry{a.state.Session(id(), m.name, timeout)}
 	if more, ok := a.state.Next(a.state.Marker(), w.now); ok && more.First < records && !more.Again && w.chance(50) {

@@ -43,9 +43,9 @@ type world struct {
 	done       [records]bool
 	doneAt     [records]int64 // where the log ended then, if who did it was in time
 	oracle     *acquire.State
-	given      [records]int32  // how often the oracle saw it given out in the era
-	there      int64           // how many records there are
-	untold     map[uint64]bool // acquisitions that take what its member was never told of, or give it back
+	given      [records]int32 // how often the oracle saw it given out in the era
+	told       [records]int32 // how often members were told of it
+	there      int64          // how many records there are
 
 	gateways [gateways]*gateway
 	members  [members]*member
@@ -101,7 +101,7 @@ type member struct {
 type hold struct{ since int64 }
 
 func newWorld(seed uint64) *world {
-	w := &world{rng: rand.New(rand.NewPCG(seed, 1)), seed: seed, oracle: acquire.New(0), untold: map[uint64]bool{}, there: records / 4, source: progress.NoRow, facts: -1, generation: 1}
+	w := &world{rng: rand.New(rand.NewPCG(seed, 1)), seed: seed, oracle: acquire.New(0), there: records / 4, source: progress.NoRow, facts: -1, generation: 1}
 	for i := range w.gateways {
 		w.crash(i)
 	}
@@ -164,7 +164,11 @@ func (w *world) write(e acquire.Entry) {
 		if e.Member != "" {
 			w.given[r]++
 		}
-		if w.untold[e.ID] && w.given[r] == e.Attempt+1 {
+		told := w.told[r]
+		if e.Member != "" {
+			told++
+		}
+		if w.given[r] == e.Attempt+1 && e.Attempt >= told { // the one before was not told
 			w.given[r]--
 		}
 		if w.given[r] != e.Attempt && !w.done[r] {
@@ -237,12 +241,12 @@ func (w *world) deliver(g *gateway, of asked, it item) {
 		w.tell(g)
 	}
 	for _, r := range g.state.Undone(r) {
-		w.hand(m, r, it.position, e.String())
+		w.hand(m, r, it.position, e.Attempt, e.String())
 	}
 }
 
 // hand gives a member offsets, which it has then.
-func (w *world) hand(m *member, r acquire.Range, position int64, by string) {
+func (w *world) hand(m *member, r acquire.Range, position int64, attempt int32, by string) {
 	for o := r.First; o <= r.Last; o++ {
 		for _, other := range w.members {
 			if _, has := other.hand[o]; has && other != m && !other.late && w.now-other.contact <= timeout {
@@ -254,6 +258,9 @@ func (w *world) hand(m *member, r acquire.Range, position int64, by string) {
 		}
 		if o >= w.there {
 			w.failf("%s: offset %d is not there yet", by, o)
+		}
+		if w.told[o]++; attempt < w.told[o] {
+			w.failf("%s: offset %d was given to members %d times before", by, o, w.told[o]-1)
 		}
 		m.hand[o] = hold{w.now}
 		w.delivered++
