@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -20,6 +21,7 @@ type cooperating struct {
 	topic string
 	ask   tandemmsg.Cooperative
 	on    int32 // broker
+	has   []tandemmsg.AcquiredRange
 	leave func()
 }
 
@@ -39,7 +41,7 @@ func (m *cooperating) send(wait time.Duration) *raw {
 	req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.SessionEpoch = int32(wait.Milliseconds()), 1, 1<<20, -1
 	t, p := kmsg.NewFetchRequestTopic(), kmsg.NewFetchRequestTopicPartition()
 	t.Topic, p.PartitionMaxBytes = m.topic, 1<<20
-	if err := tandemmsg.WriteCooperative(req, m.ask); err != nil {
+	if err := cmp.Or(tandemmsg.WriteCooperative(req, m.ask), tandemmsg.SetAcquiredRanges(&p, m.has)); err != nil {
 		m.w.t.Fatal(err)
 	}
 	t.Partitions = append(t.Partitions, p)

@@ -238,12 +238,17 @@ func (w *world) member(group, topic string) (id string, generation int32, leave 
 
 // holdFacts holds the next append to the fact log until release is closed; held is once it is there.
 func (w *world) holdFacts() (held, release chan struct{}) {
+	return w.hold(kmsg.Produce, func(kmsg.Request) bool { return true })
+}
+
+// hold is holdFacts for the next request of a kind.
+func (w *world) hold(key kmsg.Key, is func(kmsg.Request) bool) (held, release chan struct{}) {
 	held, release = make(chan struct{}), make(chan struct{})
 	var first atomic.Bool
 	first.Store(true)
-	w.fake.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+	w.fake.ControlKey(int16(key), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		w.fake.KeepControl()
-		if first.Swap(false) {
+		if is(req) && first.Swap(false) {
 			close(held)
 			w.fake.SleepControl(func() { <-release })
 		}

@@ -90,7 +90,14 @@ func (w *world) mustCommit(group, topic string, c tandemmsg.Commit) {
 // committed is the answer to an OffsetFetch of partition 0 with key ranges.
 func (w *world) committed(group, topic string, keys keyrange.Set) (int64, string, int16) {
 	w.t.Helper()
+	return w.fetchCommitted(group, topic, keys, false)
+}
+
+// fetchCommitted is committed; with stable only what no open transaction can change is wanted.
+func (w *world) fetchCommitted(group, topic string, keys keyrange.Set, stable bool) (int64, string, int16) {
+	w.t.Helper()
 	req := kmsg.NewPtrOffsetFetchRequest()
+	req.RequireStable = stable
 	g := kmsg.NewOffsetFetchRequestGroup()
 	g.Group = group
 	rt := kmsg.NewOffsetFetchRequestGroupTopic()
@@ -154,7 +161,7 @@ func (w *world) factRecords(group string) (records []factrecord.Record) {
 			n += end.Offset
 		}
 	}
-	c, err := kgo.NewClient(kgo.SeedBrokers(w.gw.cfg.Upstream.Bootstrap...), kgo.ConsumeTopics(icommit.TopicName), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	c, err := kgo.NewClient(kgo.SeedBrokers(w.gw.cfg.Upstream.Bootstrap...), kgo.ConsumeTopics(icommit.TopicName), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.KeepControlRecords())
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -162,7 +169,9 @@ func (w *world) factRecords(group string) (records []factrecord.Record) {
 	var d factrecord.Decoder
 	for read := int64(0); read < n; {
 		for _, r := range c.PollFetches(w.t.Context()).Records() {
-			read++
+			if read++; r.Attrs.IsControl() {
+				continue
+			}
 			fact, err := d.Decode(r.Key, r.Value)
 			if err != nil {
 				w.t.Fatal(err)

@@ -5,71 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
-
-// transaction is one with nothing but offsets, made of single requests.
-type transaction struct {
-	w        *world
-	c        *kgo.Client
-	id       string
-	producer int64
-	epoch    int16
-}
-
-func (w *world) transaction(id string) *transaction {
-	w.t.Helper()
-	x := &transaction{w: w, c: w.client(), id: id}
-	req := kmsg.NewPtrInitProducerIDRequest()
-	req.TransactionalID, req.TransactionTimeoutMillis = &id, 30_000
-	resp := ask(x, req.RequestWith)
-	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
-		w.t.Fatal(err)
-	}
-	x.producer, x.epoch = resp.ProducerID, resp.ProducerEpoch
-	return x
-}
-
-func ask[R any](x *transaction, request func(context.Context, kmsg.Requestor) (R, error)) R {
-	x.w.t.Helper()
-	resp, err := request(x.w.t.Context(), x.c)
-	if err != nil {
-		x.w.t.Fatal(err)
-	}
-	return resp
-}
-
-func (x *transaction) commit(group, topic string, partition int32, offset int64) {
-	x.w.t.Helper()
-	add := kmsg.NewPtrAddOffsetsToTxnRequest()
-	add.TransactionalID, add.ProducerID, add.ProducerEpoch, add.Group = x.id, x.producer, x.epoch, group
-	if err := kerr.ErrorForCode(ask(x, add.RequestWith).ErrorCode); err != nil {
-		x.w.t.Fatal(err)
-	}
-	req := kmsg.NewPtrTxnOffsetCommitRequest()
-	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group, req.Generation = x.id, x.producer, x.epoch, group, -1
-	p := kmsg.NewTxnOffsetCommitRequestTopicPartition()
-	p.Partition, p.Offset, p.LeaderEpoch = partition, offset, -1
-	t := kmsg.NewTxnOffsetCommitRequestTopic()
-	t.Topic, t.TopicID, t.Partitions = topic, x.w.gw.views.Name(topic).BackingID, append(t.Partitions, p)
-	req.Topics = append(req.Topics, t)
-	for _, t := range ask(x, req.RequestWith).Topics {
-		if err := kerr.ErrorForCode(t.Partitions[0].ErrorCode); err != nil {
-			x.w.t.Fatal(err)
-		}
-	}
-}
-
-func (x *transaction) end() {
-	x.w.t.Helper()
-	req := kmsg.NewPtrEndTxnRequest()
-	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Commit = x.id, x.producer, x.epoch, true
-	if err := kerr.ErrorForCode(ask(x, req.RequestWith).ErrorCode); err != nil {
-		x.w.t.Fatal(err)
-	}
-}
 
 // Transactions that are open at the same time do not count each other. When they are decided, a heartbeat of the group brings the source row
 // up to date.
@@ -84,8 +21,8 @@ func TestHeartbeatCountsDecidedTransactions(t *testing.T) {
 	first, second := w.transaction(g+"-a"), w.transaction(g+"-b")
 	first.commit(g, view, 0, 100)
 	second.commit(g, view, 1, 100)
-	first.end()
-	second.end()
+	first.end(true)
+	second.end(true)
 	member := w.client(kgo.ConsumerGroup(g), kgo.ConsumeTopics(view), kgo.DisableAutoCommit(), kgo.HeartbeatInterval(50*time.Millisecond))
 	go member.PollFetches(t.Context())
 	deadline := time.Now().Add(20 * time.Second)
@@ -121,8 +58,8 @@ func lastToLeave(t *testing.T, ctx context.Context) {
 	first, second := w.transaction(g+"-a"), w.transaction(g+"-b")
 	first.commit(g, view, 0, 100)
 	second.commit(g, view, 1, 100)
-	first.end()
-	second.end()
+	first.end(true)
+	second.end(true)
 	if at, _ := w.stored(g, orders, 0); at >= 100 {
 		t.Fatalf("the source row is %d already", at)
 	}
