@@ -12,7 +12,7 @@ import (
 )
 
 // Two members of a group work on one partition, each on offsets of its own. What a member that leaves had not done goes to the other,
-// counted, before anything new (case C13).
+// counted, before anything new, and so, uncounted, does what got lost on its way to one (case C13).
 func TestMembersFetchOnePartitionCooperatively(t *testing.T) {
 	engines(t, harness.GatewayConfig{}, func(t *testing.T, e engine) {
 		topic := harness.Name(t, "orders")
