@@ -92,7 +92,7 @@ func (c *conn) moved(ctx context.Context, call *commitCall, plans []*partPlan) (
 // writeSources reads parts afresh and writes the source rows of those that wanted
 // selects, in a request of their own. No commit that goes back is under way
 // meanwhile: a source row from rows of before would count what it takes back.
-// Nobody is to hold the gates of the parts, which are in the order of partKey.
+// Nobody is to hold the gates of the parts, which are in the order of partKey. refused of each plan is what keeps its row from being written.
 func (c *conn) writeSources(ctx context.Context, call *commitCall, plans []*partPlan, wanted func(*progress.Picture, int64) bool) error {
 	var parts []*groupPart
 	for _, p := range plans {
@@ -105,7 +105,7 @@ func (c *conn) writeSources(ctx context.Context, call *commitCall, plans []*part
 		return err
 	}
 	var added []addition
-	var sent []*partPlan
+	var sent, of []*partPlan
 	for _, old := range plans {
 		p := &partPlan{part: old.part}
 		p.part.mu.Lock()
@@ -114,7 +114,10 @@ func (c *conn) writeSources(ctx context.Context, call *commitCall, plans []*part
 			p.picture = p.picture.Clone()
 		}
 		p.part.mu.Unlock()
-		if p.picture == nil || codes[p.part] != 0 {
+		if old.refused = codes[p.part]; old.refused == 0 && p.picture == nil {
+			old.refused = kerr.CoordinatorLoadInProgress.Code // dropped since
+		}
+		if old.refused != 0 {
 			continue
 		}
 		c.gw.facts.attach(p.picture, p.part.key)
@@ -137,7 +140,7 @@ func (c *conn) writeSources(ctx context.Context, call *commitCall, plans []*part
 		for _, w := range append(p.plan.Added, p.plan.Source) {
 			added = append(added, p.addition(w))
 		}
-		sent = append(sent, p)
+		sent, of = append(sent, p), append(of, old)
 	}
 	if len(added) == 0 {
 		return nil
@@ -146,8 +149,9 @@ func (c *conn) writeSources(ctx context.Context, call *commitCall, plans []*part
 	if err != nil {
 		return err
 	}
-	for _, p := range sent {
-		if slices.ContainsFunc(results, func(code int16) bool { return code != 0 }) {
+	for i, p := range sent {
+		if n := slices.IndexFunc(results, func(code int16) bool { return code != 0 }); n >= 0 {
+			of[i].refused = results[n]
 			p.part.drop()
 		} else {
 			p.applied()

@@ -27,7 +27,7 @@ func anyWorld(t *testing.T) *world {
 
 // names are those of a topic and a group of the test's own.
 func (w *world) names(t *testing.T) (topic, group string) {
-	n := fmt.Sprintf("%s-%d", t.Name(), time.Now().UnixNano())
+	n := fmt.Sprintf("%s-%d", strings.ReplaceAll(t.Name(), "/", "-"), time.Now().UnixNano())
 	return "orders-" + n, "g-" + n
 }
 

@@ -2,10 +2,15 @@ package gateway
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Transactions that are open at the same time do not count each other. When they are decided, a heartbeat of the group brings the source row
@@ -40,8 +45,17 @@ func TestLastToLeaveOfTheNewerProtocol(t *testing.T) {
 }
 
 func lastToLeave(t *testing.T, ctx context.Context) {
-	w := anyWorld(t)
-	orders, g := w.names(t)
+	w, orders, g, leave := leaving(t, ctx)
+	if err := leave(); err != nil {
+		t.Fatal(err)
+	}
+	w.wantStored(g, orders, 0, 100, "tandem:1:0:100")
+}
+
+// leaving is a group whose last member leaves when all is done, and whose source row does not say so yet.
+func leaving(t *testing.T, ctx context.Context) (w *world, orders, g string, leave func() error) {
+	w = anyWorld(t)
+	orders, g = w.names(t)
 	w.topic(orders, 1)
 	w.produce(orders, 100)
 	view := w.view(orders, 2)
@@ -63,8 +77,89 @@ func lastToLeave(t *testing.T, ctx context.Context) {
 	if at, _ := w.stored(g, orders, 0); at >= 100 {
 		t.Fatalf("the source row is %d already", at)
 	}
-	if err := last.LeaveGroupContext(t.Context()); err != nil {
-		t.Fatal(err)
+	return w, orders, g, func() error { return last.LeaveGroupContext(t.Context()) }
+}
+
+func requireStable(req kmsg.Request) bool { return req.(*kmsg.OffsetFetchRequest).RequireStable }
+
+// What keeps the source row of a group that was left from being written passes: it is tried again before the last member is told that it has left.
+func TestSourceRowOfAGroupThatWasLeftIsTriedAgain(t *testing.T) {
+	for name, fault := range map[string]func(orders, g string) kfake.Fault{
+		"it is refused": func(orders, _ string) kfake.Fault {
+			return kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Topic: orders, Err: kerr.CoordinatorLoadInProgress, Count: 3}
+		},
+		"the rows cannot be read": func(_, g string) kfake.Fault {
+			return kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetFetch}, Group: g, Err: kerr.CoordinatorNotAvailable, Count: 3}
+		},
+		"a transaction is decided late": func(orders, _ string) kfake.Fault {
+			return kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetFetch}, Topic: orders, Err: kerr.UnstableOffsetCommit, Count: 3, When: requireStable}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, orders, g, leave := leaving(t, t.Context())
+			failing := w.fake.Fault(fault(orders, g))
+			if err := leave(); err != nil {
+				t.Fatal(err)
+			}
+			if failing.Hits() != 3 {
+				t.Errorf("it failed %d times", failing.Hits())
+			}
+			w.wantStored(g, orders, 0, 100, "tandem:1:0:100")
+		})
 	}
-	w.wantStored(g, orders, 0, 100, "tandem:1:0:100")
+}
+
+// Who leaves is not kept for long, and the log says what is left undone; neither is the gateway when it is to stop. Where the group has other members, they do it.
+func TestSourceRowOfAGroupThatWasLeftIsGivenUp(t *testing.T) {
+	refused := kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.CoordinatorLoadInProgress, Count: -1}
+	waits := kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetFetch}, Err: kerr.UnstableOffsetCommit, Count: -1, When: requireStable}
+	for name, c := range map[string]struct {
+		fault     kfake.Fault
+		meanwhile func(w *world, g, orders string)
+		most      int // tries
+		warns     bool
+	}{
+		"after a while":        {refused, func(*world, string, string) {}, 30, true},
+		"the gateway stops":    {refused, func(w *world, _, _ string) { _ = w.gw.Shutdown(w.t.Context()) }, 9, true},
+		"somebody else joined": {waits, func(w *world, g, orders string) { _, _, _ = w.member(g, orders) }, 9, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, orders, g, leave := leaving(t, t.Context())
+			c.fault.Topic = orders
+			failing := w.fake.Fault(c.fault)
+			left := make(chan error)
+			go func() { left <- leave() }()
+			w.until("it is tried again", func() bool { return failing.Hits() > 2 })
+			c.meanwhile(w, g, orders)
+			if err := <-left; err != nil {
+				t.Error(err)
+			}
+			if failing.Hits() > c.most {
+				t.Errorf("it was tried %d times", failing.Hits())
+			}
+			if warned := strings.Contains(w.log.String(), "level=WARN msg=\"the source rows of a group that was left stay lower"); warned != c.warns {
+				t.Errorf("the log warns: %v", warned)
+			}
+		})
+	}
+}
+
+func TestWhatKeepsSourceRowsLow(t *testing.T) {
+	for refused, want := range map[*kerr.Error]struct {
+		again bool
+		cause error
+	}{
+		kerr.CoordinatorLoadInProgress: {true, kerr.CoordinatorLoadInProgress},
+		kerr.TopicAuthorizationFailed:  {false, kerr.TopicAuthorizationFailed},
+		kerr.UnknownMemberID:           {},
+		kerr.NotCoordinator:            {},
+		kerr.UnknownTopicOrPartition:   {},
+	} {
+		again, cause := lowStill([]*partPlan{{}, {refused: refused.Code}, {}}, nil)
+		if (len(again) == 1) != want.again || !errors.Is(cause, want.cause) {
+			t.Errorf("%s: %d again, %v", refused.Message, len(again), cause)
+		}
+	}
 }

@@ -1,11 +1,15 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/tandem-kafka/tandem/internal/wire"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -51,14 +55,65 @@ func (g *groups) lowParts(group string) (plans []*partPlan) {
 	return plans
 }
 
+const (
+	// emptyFor bounds for how long the source rows of a group that was left are tried to be written: who has left waits for the answer.
+	emptyFor     = 5 * time.Second
+	emptyBackoff = 20 * time.Millisecond // the first pause; each is twice as long as the one before, up to emptyPause
+	emptyPause   = 500 * time.Millisecond
+)
+
 // settleEmpty writes the source rows of a group without members that are lower
-// than its rows allow.
+// than its rows allow. Nobody does it later: so what passes is tried again for a while, such as transactions whose end
+// was answered before the coordinator has it.
 func (c *conn) settleEmpty(ctx context.Context, group string) {
 	plans := c.gw.groups.lowParts(group)
-	if len(plans) == 0 {
+	until := time.Now().Add(emptyFor)
+	for pause := emptyBackoff; len(plans) > 0; pause = min(2*pause, emptyPause) {
+		waiting, err := c.raiseSources(ctx, &commitCall{group: group, generation: -1}, plans)
+		if err == nil {
+			plans, err = lowStill(plans, waiting)
+		} else if c.ctx.Err() != nil {
+			return // the client leaves again, on another connection
+		}
+		if err == nil || len(plans) > 0 && c.hasMembers(ctx, group) {
+			return
+		}
+		if len(plans) > 0 && time.Now().Add(pause).Before(until) {
+			select {
+			case <-time.After(pause):
+				continue
+			case <-ctx.Done():
+			case <-c.gw.drainCtx.Done():
+			}
+		}
+		c.log.Warn("the source rows of a group that was left stay lower than all that is done, until it commits again", "group", group, "cause", err)
 		return
 	}
-	if _, err := c.raiseSources(ctx, &commitCall{group: group, generation: -1}, plans); err != nil {
-		c.log.Debug("the source rows of a group that was left stay as they are", "group", group, "cause", err)
+}
+
+// hasMembers reports whether a group is known to have members, whose heartbeats write its source rows.
+func (c *conn) hasMembers(ctx context.Context, group string) bool {
+	members, err := c.membersOf(ctx, group)
+	return err == nil && len(members) > 0
+}
+
+// errWaits says that a source row waits for a transaction.
+var errWaits = errors.New("a transaction that is not decided has written the source row")
+
+// lowStill are those parts whose source rows could not be written for a reason that passes, and the reason; without any, it is why some are
+// not written at all. Where that is because the group has members, or another coordinator, or the source is gone, there is none.
+func lowStill(plans, waiting []*partPlan) (again []*partPlan, cause error) {
+	for _, p := range plans {
+		err := kerr.ErrorForCode(p.refused)
+		switch {
+		case slices.Contains(waiting, p):
+			again, cause = append(again, p), errWaits
+		case err == nil, errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.NotCoordinator), errors.Is(err, kerr.UnknownTopicOrPartition):
+		case kerr.IsRetriable(err):
+			again, cause = append(again, p), err
+		default:
+			cause = cmp.Or(cause, err)
+		}
 	}
+	return again, cause
 }
