@@ -81,20 +81,21 @@ func (s *State) Tell(member string, r Range) {
 	}
 }
 
-// Leave says that the member does not come for what is kept for it of a range, which others can have. To get it after all it has to acquire it.
-func (s *State) Leave(member string, r Range) {
+// Leave says that the member does not come for what is kept for it of a range, which others can have. To get it after all it has to acquire it. It reports whether there is any.
+func (s *State) Leave(member string, r Range) (any bool) {
 	from, to := s.between(r)
 	for i := from; i < to; i++ {
 		if p := &s.spans[i]; p.of.Member == member && p.kept {
-			p.left = true
+			p.left, any = true, true
 		}
 	}
+	return any
 }
 
-// Release returns the entries by which what members did not come for is given back. id gives each a number.
+// Release returns the entries by which what members did not come for, or say that they do not have, is given back. id gives each a number.
 func (s *State) Release(id func() uint64) (entries []Entry) {
 	s.mend()
-	return s.giveBack(func(p *span) bool { return p.left }, id)
+	return s.giveBack(func(p *span) bool { return p.left || p.lost }, id)
 }
 
 // giveBack returns entries by which nobody has certain spans any more.

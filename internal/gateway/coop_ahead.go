@@ -36,10 +36,10 @@ var everything = acquire.Range{Last: acquire.MaxOffset}
 func (p *place) isAt(w *waiter) {
 	m := p.fetchers[w.ask.Member]
 	if m == nil || m.c != w.c {
-		p.state.Leave(w.ask.Member, everything)
+		p.leave(w.ask.Member, everything)
 		if len(p.fetchers) > maxSlices {
 			for m := range p.fetchers {
-				p.state.Leave(m, everything)
+				p.leave(m, everything)
 			}
 			clear(p.fetchers)
 		}
@@ -61,8 +61,7 @@ func (p *place) isHere(w *waiting) bool {
 func (p *place) keep(g *grant) {
 	p.state.Keep(g.entry.ID)
 	if m := p.fetchers[g.entry.Member]; m == nil || m.c != g.c {
-		p.state.Leave(g.entry.Member, acquire.Range{First: g.entry.First, Last: g.entry.Last})
-		p.left = nowMs()
+		p.leave(g.entry.Member, acquire.Range{First: g.entry.First, Last: g.entry.Last})
 	}
 }
 
@@ -70,8 +69,27 @@ func (p *place) keep(g *grant) {
 func (p *place) forget(member string, c *conn) {
 	if m := p.fetchers[member]; m != nil && m.c == c {
 		delete(p.fetchers, member)
-		p.state.Leave(member, everything)
+		p.leave(member, everything)
+	}
+}
+
+// leave leaves what is kept for a member to others: at first to those that fetch here, then to all. p.mu is held.
+func (p *place) leave(member string, r acquire.Range) {
+	if p.state.Leave(member, r) {
 		p.left = nowMs()
+		p.start()
+	}
+}
+
+// leaveAll is leave for all that is kept: nobody has come for a while, and nobody would see here that there are records. p.mu is held.
+func (p *place) leaveAll() {
+	var members []string
+	p.state.Kept(nowMs(), func(k acquire.Kept) bool {
+		members = append(members, k.Member)
+		return true
+	})
+	for _, m := range members {
+		p.leave(m, everything)
 	}
 }
 
@@ -158,8 +176,7 @@ func (p *place) deliver(now int64) (until time.Duration) {
 			until = min(until, time.Duration(wait-late)*time.Millisecond)
 			continue
 		}
-		p.state.Leave(m, everything)
-		p.left = now
+		p.leave(m, everything)
 		delete(p.behind, m)
 		until = 0
 	}
@@ -228,15 +245,11 @@ func mostOf(numbers []int64, turn int) (at int) {
 	return at
 }
 
-// release gives back what members did not come for and nobody else here has taken. p.mu is held.
+// release gives back what members did not come for, or do not have, and nobody else here has taken. p.mu is held.
 func (p *place) release(now int64) (entries []acquire.Entry) {
 	if p.left == 0 || now-p.left < releaseAfter {
 		return nil
 	}
 	p.left = 0
-	entries = p.state.Release(p.coop.id)
-	for _, e := range entries {
-		p.state.Tell(e.Over[0].Member, acquire.Range{First: e.First, Last: e.Last}) // once
-	}
-	return entries
+	return p.state.Release(p.coop.id)
 }

@@ -198,6 +198,9 @@ func (p *place) round(ctx context.Context) (until time.Duration, more bool) {
 	p.chunks.fresh = nil
 	defer func() { p.coop.memory.unpin(fresh) }()
 	idle := time.Since(p.served)
+	if len(open) == 0 && idle > linger {
+		p.leaveAll()
+	}
 	if len(open) == 0 && len(p.outbox) == 0 && !p.unclean && !p.cleaning && p.left == 0 && idle > linger {
 		p.running = false
 		p.dropChunks()
@@ -328,8 +331,11 @@ func (p *place) append(ctx context.Context, grants []*grant, entries []acquire.E
 	if err != nil {
 		for i := range entries {
 			delete(p.planned, entries[i].ID)
-			if entries[i].Kind == acquire.Session {
-				delete(p.announced, entries[i].Member)
+			switch e := &entries[i]; {
+			case e.Kind == acquire.Session:
+				delete(p.announced, e.Member)
+			case e.Member == "" && !e.Delete:
+				p.left = nowMs() // again
 			}
 		}
 	}

@@ -207,7 +207,10 @@ func (p *place) enter(ctx context.Context, w *waiter, part *coopPart, first bool
 		p.state.Members(func(member string) bool { _, is := members[member]; return is })
 	}
 	now := nowMs()
-	p.has(w, part)
+	if p.has(w, part) {
+		p.left = now
+		p.start()
+	}
 	var entries []acquire.Entry
 	if w.ask.SessionTimeout == 0 {
 		p.forget(w.ask.Member, w.c)
