@@ -34,6 +34,9 @@ func (s *State) Apply(position int64, e Entry, now int64) (won bool) {
 	return n.won && e.Kind == Acquisition
 }
 
+// Knows reports whether an entry was applied and is not deleted.
+func (s *State) Knows(id uint64) bool { return s.entries[id] != nil }
+
 func (e *Entry) same(o *Entry) bool { return e.Kind == o.Kind && e.Era == o.Era && e.ID == o.ID }
 
 // judge takes in an entry that comes after all others.

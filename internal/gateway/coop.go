@@ -46,9 +46,10 @@ func (c *coop) place(k factKey, log int32) *place {
 	p := c.places[k]
 	if p == nil {
 		p = &place{
-			coop: c, key: k, log: -1, state: acquire.New(0), generation: -1, pending: make(map[uint64]*grant), planned: make(map[uint64]int64), announced: make(map[string]int64),
+			coop: c, key: k, log: -1, states: make(map[[16]byte]*acquire.State), generation: -1, pending: make(map[uint64]*grant), planned: make(map[uint64]int64), announced: make(map[string]int64),
 			fetchers: make(map[string]*placeMember), behind: make(map[string]int64), wake: make(chan struct{}, 1),
 		}
+		p.state = p.stateOf(p.source.TopicID)
 		c.places[k] = p
 	}
 	if log >= 0 {

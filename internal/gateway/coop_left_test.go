@@ -12,6 +12,7 @@ import (
 	"github.com/tandem-kafka/tandem/internal/wire"
 	"github.com/tandem-kafka/tandem/tandemmsg"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -22,14 +23,16 @@ type cooperating struct {
 	ask   tandemmsg.Cooperative
 	on    int32 // broker
 	has   []tandemmsg.AcquiredRange
+	c     *kgo.Client
 	leave func()
 }
 
 // cooperate has a member join. Nobody hears of its end for minutes.
 func (w *world) cooperate(group, topic string) *cooperating {
 	w.t.Helper()
-	id, generation, leave := w.member(group, topic)
-	return &cooperating{w: w, topic: topic, on: w.coordinator(group), leave: leave,
+	c, leave := w.joins(group, topic)
+	id, generation := c.GroupMetadata()
+	return &cooperating{w: w, topic: topic, on: w.coordinator(group), c: c, leave: leave,
 		ask: tandemmsg.Cooperative{Group: group, Generation: generation, Member: id, SessionTimeout: 120_000, MaxRecords: 100}}
 }
 
@@ -80,6 +83,10 @@ func (m *cooperating) fetch(wait time.Duration) (given string) {
 	m.w.until("an answer", func() bool {
 		var err error
 		given, err = m.send(wait).given()
+		if errors.Is(err, kerr.IllegalGeneration) {
+			_, m.ask.Generation = m.c.GroupMetadata()
+			return false
+		}
 		if err != nil && !kerr.IsRetriable(err) && !errors.Is(err, kerr.RebalanceInProgress) {
 			m.w.t.Fatal(err)
 		}

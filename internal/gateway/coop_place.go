@@ -21,7 +21,8 @@ type place struct {
 	log  int32 // partition of the fact log; under coop.mu
 
 	mu         sync.Mutex
-	state      *acquire.State
+	state      *acquire.State // of the topic that members fetch
+	states     map[[16]byte]*acquire.State
 	source     slicecache.Source
 	read       int64            // the log is known up to below this position
 	generation int32            // the highest that was seen
@@ -64,20 +65,23 @@ func (p *place) apply(records []factrecord.Handout) {
 	now, kept := nowMs(), false
 	for i := range records {
 		r := &records[i]
-		if !r.Entry.Delete && r.TopicID != p.source.TopicID && p.source.TopicID != [16]byte{} {
-			continue // of a topic of the same name that is gone
-		}
-		won := p.state.Apply(r.Position, r.Entry, now)
+		current, won := p.take(r, now)
 		p.read = r.Position + 1
 		if at, ok := p.planned[r.Entry.ID]; ok && !r.Entry.Delete {
-			p.state.Heard(r.Entry.ID, at)
+			if current {
+				p.state.Heard(r.Entry.ID, at)
+			}
 			delete(p.planned, r.Entry.ID)
+		}
+		if e := &r.Entry; current && !won && e.Kind == acquire.Acquisition && e.Member == "" && p.coop.mine(e.ID) {
+			p.left = now // its member was announced meanwhile: again
+			p.start()
 		}
 		if g := p.pending[r.Entry.ID]; g != nil && !r.Entry.Delete {
 			delete(p.pending, r.Entry.ID)
 			g.free()
-			g.won = won
-			if g.disturbed = won && p.state.Disturbed(acquire.Range{First: g.entry.First, Last: g.entry.Last}, g.read); won && !g.disturbed {
+			g.won = won && current
+			if g.disturbed = g.won && p.state.Disturbed(acquire.Range{First: g.entry.First, Last: g.entry.Last}, g.read); g.won && !g.disturbed {
 				p.keep(g)
 				kept = true
 			}
@@ -102,7 +106,8 @@ func (p *place) tell() {
 func (p *place) reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.state, p.read, p.generation, p.outbox = acquire.New(0), 0, -1, nil
+	clear(p.states)
+	p.state, p.read, p.generation, p.outbox = p.stateOf(p.source.TopicID), 0, -1, nil
 	clear(p.pending)
 	clear(p.planned)
 	clear(p.announced)
@@ -279,13 +284,6 @@ func (p *place) followed() bool {
 	return p.log >= 0
 }
 
-// remains are the deletions of all that the log has of the place.
-func (p *place) remains() []acquire.Entry {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.state.Remains()
-}
-
 // handouts are the records of entries of a place.
 func handouts(k factKey, entries []acquire.Entry, topicID [16]byte) []factrecord.Handout {
 	records := make([]factrecord.Handout, len(entries))
@@ -376,10 +374,4 @@ func (p *place) expect(grants []*grant, entries []acquire.Entry) (decided chan s
 	}
 	p.decided = make(chan struct{})
 	return p.decided
-}
-
-func (p *place) topicID() [16]byte {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.source.TopicID
 }

@@ -227,9 +227,16 @@ func TestFactsWhoseAdditionsAreRefused(t *testing.T) {
 // member joins a group, and leaves it.
 func (w *world) member(group, topic string) (id string, generation int32, leave func()) {
 	w.t.Helper()
-	c := w.client(kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(), kgo.HeartbeatInterval(100*time.Millisecond))
-	w.until("a member joins", func() bool { id, generation = c.GroupMetadata(); return id != "" && generation > 0 })
-	return id, generation, func() {
+	c, leave := w.joins(group, topic)
+	id, generation = c.GroupMetadata()
+	return id, generation, leave
+}
+
+func (w *world) joins(group, topic string) (c *kgo.Client, leave func()) {
+	w.t.Helper()
+	c = w.client(kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(), kgo.HeartbeatInterval(100*time.Millisecond))
+	w.until("a member joins", func() bool { id, generation := c.GroupMetadata(); return id != "" && generation > 0 })
+	return c, func() {
 		if err := c.LeaveGroupContext(w.t.Context()); err != nil {
 			w.t.Error(err)
 		}

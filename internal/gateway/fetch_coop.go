@@ -158,19 +158,6 @@ func (c *conn) coopParts(ctx context.Context, req *kmsg.FetchRequest, ask tandem
 	return parts, nil
 }
 
-// of says which incarnation of its topic a place is of.
-func (p *place) of(source slicecache.Source) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.source != source {
-		if p.source != (slicecache.Source{}) {
-			p.dropChunks()
-			p.state, p.generation = acquire.New(0), -1
-		}
-		p.source = source
-	}
-}
-
 // enter takes note of a member's fetch: that it is there, what it has, and who is in the group. first says that the connection did not know of the member in
 // this generation. code says why it cannot be served.
 func (p *place) enter(ctx context.Context, w *waiter, part *coopPart, first bool, members map[string]int32) (code int16, err error) {
