@@ -121,3 +121,26 @@ func TestAnewWhatWasDoneIsFreeAgainAndWhoHasSomethingKeepsIt(t *testing.T) {
 	c.s.Done(Range{0, 9}, c.now)
 	c.want(fmt.Sprint(len(c.s.Garbage(c.now, func(uint64) bool { return true })), c.s.Holds("b")), "1 [{10 19}]")
 }
+
+// What is given back, or not with its member, without that it was told counts no attempt; but it may have been given out and done, when that came late: it is read first.
+func TestWhatWasNeverToldCountsNoAttemptAndIsReadFirst(t *testing.T) {
+	c := begin(t)
+	next := func(want string) {
+		t.Helper()
+		f, _ := c.s.Next(0, c.now)
+		c.want(fmt.Sprintf("%d-%d again %t, attempts %d", f.First, min(f.Last, 99), f.Again, f.Attempts), want)
+	}
+	next("0-99 again false, attempts 0")
+	c.want(c.take("a", 10), "0-9#1 wins")
+	c.s.Keep(c.id)
+	next("10-99 again false, attempts 0")
+	c.s.Leave("a", everything)
+	next("0-9 again false, attempts 0") // only this State knows of it
+	for _, e := range c.s.Release(func() uint64 { return 50 }) {
+		c.want(c.append(e), "0-9#0 wins")
+	}
+	next("0-9 again true, attempts 0")
+	c.want(c.take("b", 10), "0-9#1 wins")
+	c.s.Has("b", nil, c.now)
+	next("0-9 again true, attempts 0")
+}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tandem-kafka/tandem/internal/acquire"
+	"github.com/tandem-kafka/tandem/tandemmsg"
 )
 
 // beside is a gateway before the same cluster.
@@ -59,4 +60,45 @@ func (w *world) holds(group, topic, member string) []acquire.Range {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.state.Holds(member)
+}
+
+// What wins for a member that fetches on another connection by now is kept for it no more: others can have it.
+func TestWhatWinsForWhoHasGoneIsLeft(t *testing.T) {
+	w := ranged(t, func(c *Config) { c.CooperativeFetch = true })
+	p := w.gw.coop.place(factKey{"g", "orders", 0}, 3)
+	p.running = true // as if it waited
+	was, is := new(conn), new(conn)
+	p.fetchers["m"] = &placeMember{c: is, timeout: 9000}
+	for i, c := range []*conn{is, was} {
+		f, _ := p.state.Next(int64(10*i), 0)
+		g := &grant{c: c, entry: f.Acquire(p.state, uint64(i+1), acquire.Range{First: int64(10 * i), Last: int64(10*i + 9)}, "m", 9000)}
+		p.state.Apply(int64(i), g.entry, 0)
+		p.keep(g)
+		next, _ := p.state.Next(0, 0)
+		if left := c == was; left != (p.left != 0) || left != next.Untold {
+			t.Errorf("acquisition %d: left at %d, next is %+v", i, p.left, next)
+		}
+	}
+}
+
+// What is on its way to a member is not acquired for it once more; what does not come is free again, once.
+func TestRoomForGrants(t *testing.T) {
+	w := newWaiter(nil, tandemmsg.Cooperative{MaxRecords: 10, SessionTimeout: 60_000}, time.Now(), false, 1000, 1000)
+	want := func(records, bytes int64) {
+		t.Helper()
+		if r, b := w.wants(); r != records || b != bytes {
+			t.Errorf("it wants %d records and %d bytes, not %d and %d", r, b, records, bytes)
+		}
+	}
+	if !w.reserve(6, 100) || w.reserve(6, 100) {
+		t.Error("there is room for 10 records, and then for 4")
+	}
+	want(4, 900)
+	g := &grant{w: w, records: 6, bytes: 100}
+	g.free()
+	g.free()
+	want(10, 1000)
+	if w.end(); w.reserve(1, 1) {
+		t.Error("it is over")
+	}
 }
