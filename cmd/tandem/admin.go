@@ -24,7 +24,7 @@ func startAdmin(addr string) (*adminServer, error) {
 	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("admin address: %w", err)
+		return nil, fmt.Errorf("admin address: %w: choose another --admin, or leave it out", err)
 	}
 	a := &adminServer{}
 	mux := http.NewServeMux()

@@ -98,8 +98,6 @@ and exits with 0. A summary is the last line on stderr.`,
 	flags.BoolVar(&f.inProcess, "in-process", false, "carry a gateway in this process; without a gateway behind --kafka, --key-order and --no-order do so anyway")
 	f.settings.add(cmd, "log-level", "`LEVEL`: debug, info, warn or error (default info)", func(c *config.Config, v string) { c.Log.Level = v })
 	f.settings.addConfig(cmd)
-	cmd.MarkFlagsMutuallyExclusive("key-order", "no-order")
-	cmd.MarkFlagsMutuallyExclusive("dead-letter", "skip-failed", "stop-on-failure")
 	return cmd
 }
 
@@ -130,6 +128,10 @@ func (f *consumeCommand) check(topic string) error {
 	switch {
 	case f.group == "":
 		return errors.New("no consumer group: add --group")
+	case f.keyOrder && f.noOrder:
+		return errors.New("--key-order and --no-order exclude each other")
+	case f.deadLetter != "" && (f.skip || f.stop) || f.skip && f.stop:
+		return errors.New("--dead-letter, --skip-failed and --stop-on-failure exclude each other")
 	case f.concurrency < 1:
 		return fmt.Errorf("--concurrency must be at least 1, not %d", f.concurrency)
 	case f.attempts < 0:

@@ -107,7 +107,11 @@ func pause(ctx context.Context, d time.Duration) bool {
 // checkTopics looks for what would make the consumer wait for ever without a word.
 func checkTopics(ctx context.Context, cl *kgo.Client, up upstream.Config, f *consumeCommand, topic string, isGateway bool, log *slog.Logger) error {
 	err := findTopic(ctx, cl, topic, false)
-	if err != nil && err != kerr.UnknownTopicOrPartition { // the client waits for that, and says so
+	_, _, asView := view.ParseName(topic)
+	switch {
+	case err == kerr.InvalidTopicException && asView:
+		return fmt.Errorf("%s cannot be a view: the number at its end must be the number of its source's partitions times a power of two", topic)
+	case err != nil && err != kerr.UnknownTopicOrPartition: // the client waits for that, and says so
 		return fmt.Errorf("topic %s: %w", topic, err)
 	}
 	if !isGateway || f.inProcess {

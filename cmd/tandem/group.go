@@ -81,7 +81,7 @@ ago is still shown. Groups on views are shown on the views' sources.`,
 		if asJSON {
 			return writeJSON(cmd.OutOrStdout(), groupOf(g))
 		}
-		return writeGroup(cmd.OutOrStdout(), g, time.Now())
+		return writeGroup(cmd.OutOrStdout(), g, topic, time.Now())
 	}
 	return cmd
 }
@@ -89,8 +89,8 @@ ago is still shown. Groups on views are shown on the views' sources.`,
 // describeTimeout bounds tandem group describe: it may read many records.
 const describeTimeout = time.Minute
 
-// writeGroup writes a group for people.
-func writeGroup(out io.Writer, g *inspect.Group, now time.Time) error {
+// writeGroup writes a group for people, or of it only a topic.
+func writeGroup(out io.Writer, g *inspect.Group, topic string, now time.Time) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "group\t%s\nstate\t%s\n", g.Name, g.State)
 	if g.Assignor != "" {
@@ -106,7 +106,13 @@ func writeGroup(out io.Writer, g *inspect.Group, now time.Time) error {
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", m.ID, m.ClientID, m.Host, ownsOf(m))
 		}
 	}
-	if len(g.Partitions) > 0 {
+	if len(g.Partitions) == 0 {
+		of := ""
+		if topic != "" {
+			of = " of topic " + topic
+		}
+		fmt.Fprintf(t, "\nThe group has committed no offset%s, and its members own no partition%s.\n", of, of)
+	} else {
 		fmt.Fprintln(t, "\nPARTITION\tSTABLE OFFSET\tLOG END\tNOT DONE")
 		for i := range g.Partitions {
 			p := &g.Partitions[i]

@@ -71,6 +71,9 @@ func TestGroupDescribe(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, stdout)
 		}
 	}
+	if _, stdout, _ := describe("g", "--topic", "invoices"); !strings.Contains(stdout, "The group has committed no offset of topic invoices") {
+		t.Errorf("of another topic: %s", stdout)
+	}
 	if _, stdout, _ := describe("g", "--topic", "invoices", "--json"); !strings.Contains(stdout, `"partitions": []`) {
 		t.Errorf("of another topic: %s", stdout)
 	}

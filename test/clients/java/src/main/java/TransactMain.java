@@ -21,8 +21,8 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
  * Consume, transform, produce, exactly once: each poll's records go to --out in one transaction with their offsets
- * (sendOffsetsToTransaction with the group's metadata). A transaction that fails is aborted and its records are read again; a producer
- * that was fenced is replaced.
+ * (sendOffsetsToTransaction with the group's metadata). A transaction that fails is aborted and its records are read again, by a new producer
+ * (see the quirks in README.md).
  */
 public final class TransactMain {
     public static void main(String[] args) throws Exception {
@@ -84,15 +84,15 @@ public final class TransactMain {
         }
     }
 
+    /** Ends the old producer, which may have kept offsets that it would add to its next transaction. */
     private static KafkaProducer<byte[], byte[]> replace(Kit kit, KafkaProducer<byte[], byte[]> old) {
         try {
             old.abortTransaction();
-            return old;
         } catch (KafkaException e) {
             System.err.println("abort: " + e);
-            old.close(Duration.ZERO);
-            return producer(kit);
         }
+        old.close(Duration.ZERO);
+        return producer(kit);
     }
 
     /** Goes back to what the group has committed, so that the aborted transaction's records come again. */
