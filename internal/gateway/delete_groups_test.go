@@ -47,8 +47,7 @@ func (w *world) wantLeft(group string, want map[string]int) {
 func TestDeletedGroupsTakeTheirFactsWithThem(t *testing.T) {
 	w := ranged(t, nil)
 	other := ranged(t, func(c *Config) { c.Upstream.Bootstrap = w.gw.cfg.Upstream.Bootstrap })
-	topic, group := w.names(t)
-	w.topic(topic, 2)
+	topic, group := w.source(2)
 	admin := kadm.NewClient(w.client())
 	ctx := t.Context()
 	of := func(p int32) string { return fmt.Sprintf("%s/%d", topic, p) }
@@ -100,7 +99,7 @@ func TestDeletedGroupsTakeTheirFactsWithThem(t *testing.T) {
 // What a group had that is gone without the gateway's help is found, in the end the last record too; groups that are there keep all.
 func TestSweepOfFacts(t *testing.T) {
 	w := ranged(t, func(c *Config) { c.Limits.SweepFacts = time.Second })
-	topic, group := w.names(t)
+	topic, group := w.names()
 	stays := group + "-stays"
 	w.topic(topic, 1)
 	for _, g := range []string{group, stays} {

@@ -47,8 +47,7 @@ func (w *world) committedFor(group, topic string, base int32) string {
 // Facts count for the base that they name, and without one for the partition count.
 func TestFactsCountForTheirBase(t *testing.T) {
 	w := ranged(t, nil)
-	topic, group := w.names(t)
-	w.topic(topic, 2)
+	topic, group := w.source(2)
 	low := keyrange.Set{keyrange.OfSlice(0, 2)}
 	old := tandemmsg.Commit{Keys: low, Base: 1, Offsets: offsets(20, 29), Watermark: -1}
 	w.mustCommit(group, topic, watermark(10))
@@ -69,8 +68,7 @@ func TestFactsCountForTheirBase(t *testing.T) {
 // What is done at all positions counts for every base, so for any partition count that a topic grows to, and with it the stable offset moves.
 func TestFactsOfAllKeysCountForEveryBase(t *testing.T) {
 	w := ranged(t, nil)
-	topic, group := w.names(t)
-	w.topic(topic, 2)
+	topic, group := w.source(2)
 	low, high := keyrange.Set{keyrange.OfSlice(0, 2)}, keyrange.Set{keyrange.OfSlice(1, 2)}
 	w.mustCommit(group, topic, watermark(10))
 	w.mustCommit(group, topic, rangesOf(nil, 20, 24)) // of the partition as a whole
@@ -102,8 +100,7 @@ func TestFactsOfAllKeysCountForEveryBase(t *testing.T) {
 
 func TestAViewHasOneBase(t *testing.T) {
 	w := ranged(t, nil)
-	topic, group := w.names(t)
-	w.topic(topic, 1)
+	topic, group := w.source(1)
 	view := topic + ".view2"
 	if _, err := w.admin.Metadata(t.Context(), view); err != nil {
 		t.Fatal(err)

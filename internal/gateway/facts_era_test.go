@@ -19,8 +19,7 @@ func TestOneEraIsOpenedByManyAtOnce(t *testing.T) {
 			t.Parallel()
 			w := ranged(t, nil)
 			other := ranged(t, func(c *Config) { c.Upstream.Bootstrap = w.gw.cfg.Upstream.Bootstrap })
-			topic, _ := w.names(t)
-			w.topic(topic, 1)
+			topic, _ := w.source(1)
 			const groups, members = 25, 6
 			for n := range groups {
 				group := fmt.Sprintf("group-%d", n)

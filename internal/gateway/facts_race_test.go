@@ -180,8 +180,7 @@ func (w *world) rangesRow(partition int32, c tandemmsg.Commit) kmsg.OffsetCommit
 // A request that commits a partition both ways says two things: the plain offset holds, and the ranges are refused.
 func TestRangesBesideAPlainOffsetAreRefused(t *testing.T) {
 	w := ranged(t, nil)
-	topic, group := w.names(t)
-	w.topic(topic, 1)
+	topic, group := w.source(1)
 	codes := w.commitRows(group, topic, "", -1, w.rangesRow(0, rangesOf(whole, 20, 29)), row(0, 7))
 	if codes[0] != kerr.InvalidRequest.Code || codes[1] != 0 {
 		t.Errorf("codes %v", codes)
@@ -269,8 +268,7 @@ func (w *world) hold(key kmsg.Key, is func(kmsg.Request) bool) (held, release ch
 func TestFactsThatAreOvertakenByAReset(t *testing.T) {
 	w := ranged(t, nil)
 	other := ranged(t, func(c *Config) { c.Upstream.Bootstrap = w.gw.cfg.Upstream.Bootstrap })
-	topic, group := w.names(t)
-	w.topic(topic, 1)
+	topic, group := w.source(1)
 	w.mustCommit("another group", topic, rangesOf(whole, 1, 2)) // the log is there
 	w.writeRow(group, topic, 0, 10, "")
 
@@ -298,8 +296,7 @@ func TestFactsThatAreOvertakenByAReset(t *testing.T) {
 func TestFactsBelowTheStableOffsetOfAGroupAtRest(t *testing.T) {
 	w := ranged(t, nil)
 	other := ranged(t, func(c *Config) { c.Upstream.Bootstrap = w.gw.cfg.Upstream.Bootstrap })
-	topic, group := w.names(t)
-	w.topic(topic, 1)
+	topic, group := w.source(1)
 	w.mustCommit("another group", topic, rangesOf(whole, 1, 2)) // the log is there
 	held, release := w.holdFacts()
 	id, generation, _ := w.member(group, topic)
@@ -320,8 +317,7 @@ func TestFactsBelowTheStableOffsetOfAGroupAtRest(t *testing.T) {
 // What a request commits in several partitions goes to the fact log together.
 func TestPartitionsAreAppendedTogether(t *testing.T) {
 	w := ranged(t, nil)
-	topic, group := w.names(t)
-	w.topic(topic, 4)
+	topic, group := w.source(4)
 	w.mustCommit(group, topic, watermark(5))
 	var appends atomic.Int32
 	w.fake.ControlKey(int16(kmsg.Produce), func(kreq kmsg.Request) (kmsg.Response, error, bool) {

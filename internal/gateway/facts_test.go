@@ -199,8 +199,7 @@ func (w *world) wantFacts(group string, want ...string) {
 // commit left the mark of its era, [0-42], and the last one that of what it deleted, [0-50] (package ledger).
 func TestGapAmending(t *testing.T) {
 	w := ranged(t, nil)
-	topic, group := w.names(t)
-	w.topic(topic, 1)
+	topic, group := w.source(1)
 	w.mustCommit(group, topic, watermark(43))
 	w.wantStored(group, topic, 0, 43, "tandem:1:0:43")
 	w.mustCommit(group, topic, rangesOf(whole, 45, 47, 50, 50))
@@ -219,8 +218,7 @@ func TestGapAmending(t *testing.T) {
 func TestKeyRangesOfSeveralMembersAndGateways(t *testing.T) {
 	t.Parallel()
 	w := ranged(t, nil)
-	topic, group := w.names(t)
-	w.topic(topic, 1)
+	topic, group := w.source(1)
 	other := ranged(t, func(c *Config) { c.Upstream.Bootstrap = w.gw.cfg.Upstream.Bootstrap })
 	low, high := keyrange.Set{{First: 0, Last: 1<<31 - 1}}, keyrange.Set{{First: 1 << 31, Last: 1<<32 - 1}}
 	w.mustCommit(group, topic, tandemmsg.Commit{Keys: low, Watermark: 100})
@@ -241,8 +239,7 @@ func TestKeyRangesOfSeveralMembersAndGateways(t *testing.T) {
 func TestPlainCommitsAndResetsEndTheEra(t *testing.T) {
 	t.Parallel()
 	w := ranged(t, nil)
-	topic, group := w.names(t)
-	w.topic(topic, 1)
+	topic, group := w.source(1)
 	w.mustCommit(group, topic, rangesOf(whole, 10, 19))
 	w.wantCommitted(group, topic, 0, "[00000000-ffffffff] [10-19]")
 	for n, at := range []int64{5, 12, 0} {
@@ -273,8 +270,7 @@ func TestPlainCommitsAndResetsEndTheEra(t *testing.T) {
 
 func TestRangesAsText(t *testing.T) {
 	w := ranged(t, nil)
-	topic, group := w.names(t)
-	w.topic(topic, 1)
+	topic, group := w.source(1)
 	commit := func(offset int64, text string) int16 {
 		req := kmsg.NewPtrOffsetCommitRequest()
 		req.Group, req.Generation = group, -1
@@ -304,8 +300,7 @@ func TestRangesAsText(t *testing.T) {
 // A commit of a generation that is over, or without rights, writes neither the stable offset nor facts.
 func TestRefusedRangesWriteNothing(t *testing.T) {
 	w := ranged(t, nil)
-	topic, group := w.names(t)
-	w.topic(topic, 1)
+	topic, group := w.source(1)
 	w.mustCommit(group, topic, watermark(5))
 	req := kmsg.NewPtrOffsetCommitRequest()
 	req.Group, req.Generation, req.MemberID = group, 7, "nobody"
@@ -335,8 +330,7 @@ func TestRefusedRangesWriteNothing(t *testing.T) {
 // Facts and the rows of views of one group count together.
 func TestFactsAndViewsCountTogether(t *testing.T) {
 	w := ranged(t, nil)
-	topic, group := w.names(t)
-	w.topic(topic, 1)
+	topic, group := w.source(1)
 	w.produce(topic, 100)
 	view := topic + ".view2"
 	if _, err := w.admin.Metadata(t.Context(), view); err != nil {
@@ -377,8 +371,7 @@ func TestFactsAndViewsCountTogether(t *testing.T) {
 func TestLimitOfRanges(t *testing.T) {
 	t.Parallel()
 	w := ranged(t, func(c *Config) { c.Limits.IndividualRanges = 4 })
-	topic, group := w.names(t)
-	w.topic(topic, 1)
+	topic, group := w.source(1)
 	w.mustCommit(group, topic, rangesOf(whole, 10, 10, 12, 12, 14, 14, 16, 16))
 	if code := w.commitRanges(group, topic, 0, rangesOf(whole, 18, 18)); code != kerr.CoordinatorLoadInProgress.Code {
 		t.Errorf("a fifth range: %v", kerr.ErrorForCode(code))
@@ -396,8 +389,7 @@ func TestLimitOfRanges(t *testing.T) {
 // A consumer of a view seeks back behind what is committed individually: it gets those records again.
 func TestGoingBackBehindFacts(t *testing.T) {
 	w := ranged(t, func(c *Config) { c.Limits.RefreshRows = 200 * time.Millisecond })
-	topic, group := w.names(t)
-	w.topic(topic, 1)
+	topic, group := w.source(1)
 	w.produce(topic, 100)
 	view := topic + ".view2"
 	if _, err := w.admin.Metadata(t.Context(), view); err != nil {

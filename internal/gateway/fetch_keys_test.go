@@ -64,8 +64,7 @@ func (w *world) fetchKeysAs(change func(*kmsg.FetchRequest), topic string, offse
 // Members with a third of the key axis each get every record once, and are told how far they were looked for.
 func TestFetchOfKeyRanges(t *testing.T) {
 	w := ranged(t, nil)
-	topic, _ := w.names(t)
-	w.topic(topic, 1)
+	topic, _ := w.source(1)
 	const n = 300
 	w.produce(topic, n)
 	third := uint32(math.MaxUint32 / 3)

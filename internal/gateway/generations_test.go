@@ -13,8 +13,7 @@ import (
 // A member that fetches key ranges in a generation that is over is told so, once somebody has committed in the next; who does not say who it is, is not.
 func TestFetchInAGenerationThatIsOver(t *testing.T) {
 	w := ranged(t, nil)
-	topic, group := w.names(t)
-	w.topic(topic, 1)
+	topic, group := w.source(1)
 	w.produce(topic, 20)
 	join := func(after int32) (c *kgo.Client, m tandemmsg.Member) {
 		c = w.client(kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(), kgo.HeartbeatInterval(20*time.Millisecond))

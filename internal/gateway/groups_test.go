@@ -26,9 +26,25 @@ func anyWorld(t *testing.T) *world {
 }
 
 // names are those of a topic and a group of the test's own.
-func (w *world) names(t *testing.T) (topic, group string) {
-	n := fmt.Sprintf("%s-%d", strings.ReplaceAll(t.Name(), "/", "-"), time.Now().UnixNano())
+func (w *world) names() (topic, group string) {
+	n := fmt.Sprintf("%s-%d", strings.ReplaceAll(w.t.Name(), "/", "-"), time.Now().UnixNano())
 	return "orders-" + n, "g-" + n
+}
+
+// source makes a topic for a group, both of the test's own.
+func (w *world) source(partitions int32) (topic, group string) {
+	w.t.Helper()
+	topic, group = w.names()
+	w.topic(topic, partitions)
+	return topic, group
+}
+
+// sourceAndView is source with records and a view with so many virtual partitions.
+func (w *world) sourceAndView(partitions int32, records, virtual int) (topic, group, view string) {
+	w.t.Helper()
+	topic, group = w.source(partitions)
+	w.produce(topic, records)
+	return topic, group, w.view(topic, virtual)
 }
 
 // direct is an admin of the cluster behind the gateway.
@@ -169,10 +185,7 @@ func least(m map[int32][]int64, after map[int32]int64) int64 {
 func TestCommitToAViewMovesTheSourceRow(t *testing.T) {
 	t.Parallel()
 	w := anyWorld(t)
-	orders, g := w.names(t)
-	w.topic(orders, 1)
-	w.produce(orders, 100)
-	view := w.view(orders, 4)
+	orders, g, view := w.sourceAndView(1, 100, 4)
 	at := w.slices(view)
 
 	w.commit(g, view, map[int32]int64{1: 50})
@@ -202,8 +215,7 @@ func TestCommitToAViewMovesTheSourceRow(t *testing.T) {
 func TestMovesKeepProgress(t *testing.T) {
 	t.Parallel()
 	w := anyWorld(t)
-	orders, g := w.names(t)
-	w.topic(orders, 1)
+	orders, g := w.source(1)
 	w.produce(orders, 200)
 	narrow, wide := w.view(orders, 2), w.view(orders, 8)
 	at := w.slices(wide)
@@ -248,8 +260,7 @@ func TestMovesKeepProgress(t *testing.T) {
 func TestCommitThatGoesBackIsHonouredByOtherViews(t *testing.T) {
 	t.Parallel()
 	w := anyWorld(t)
-	orders, g := w.names(t)
-	w.topic(orders, 1)
+	orders, g := w.source(1)
 	w.produce(orders, 200)
 	narrow, wide := w.view(orders, 2), w.view(orders, 8)
 	_ = w.slices(wide)
@@ -272,10 +283,7 @@ func TestCommitThatGoesBackIsHonouredByOtherViews(t *testing.T) {
 func TestTransactionalCommit(t *testing.T) {
 	t.Parallel()
 	w := anyWorld(t)
-	orders, g := w.names(t)
-	w.topic(orders, 1)
-	w.produce(orders, 100)
-	view := w.view(orders, 4)
+	orders, g, view := w.sourceAndView(1, 100, 4)
 	_ = w.slices(view)
 	run := func(commit kgo.TransactionEndTry) {
 		t.Helper()
@@ -315,10 +323,7 @@ func TestTransactionalCommit(t *testing.T) {
 
 func TestRefusedAdditionFailsTheRowsOfItsPartition(t *testing.T) {
 	w := newWorld(t, nil)
-	orders, _ := w.names(t)
-	w.topic(orders, 2)
-	w.produce(orders, 100)
-	view := w.view(orders, 4)
+	orders, _, view := w.sourceAndView(2, 100, 4)
 	w.fake.ControlKey(8, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		req := kreq.(*kmsg.OffsetCommitRequest)
 		w.fake.KeepControl()
@@ -358,10 +363,7 @@ func TestGoingBackWithTwoGateways(t *testing.T) {
 	t.Parallel()
 	quick := func(c *Config) { c.Limits.RefreshRows = 300 * time.Millisecond }
 	w := newWorld(t, quick)
-	orders, g := w.names(t)
-	w.topic(orders, 1)
-	w.produce(orders, 200)
-	view := w.view(orders, 2)
+	orders, g, view := w.sourceAndView(1, 200, 2)
 	at := w.slices(view)
 	cfg := w.gw.cfg
 	gw, err := Start(t.Context(), cfg)
@@ -403,10 +405,7 @@ func TestGoingBackWithTwoGateways(t *testing.T) {
 
 func TestCommitsToSourceAndViewAreWarnedOf(t *testing.T) {
 	w := newWorld(t, nil)
-	orders, g := w.names(t)
-	w.topic(orders, 1)
-	w.produce(orders, 20)
-	view := w.view(orders, 2)
+	orders, g, view := w.sourceAndView(1, 20, 2)
 	w.commit(g, view, map[int32]int64{0: 5})
 	if strings.Contains(w.log.String(), "one input twice") {
 		t.Fatal("warned of nothing")
@@ -426,10 +425,7 @@ func TestCommitsToSourceAndViewAreWarnedOf(t *testing.T) {
 func TestCommitsBesideThoseThatAreRefused(t *testing.T) {
 	t.Parallel()
 	w := anyWorld(t)
-	orders, g := w.names(t)
-	w.topic(orders, 2)
-	w.produce(orders, 100)
-	view := w.view(orders, 4)
+	_, g, view := w.sourceAndView(2, 100, 4)
 	request := func(offset int64, generation int32, member string, partitions ...int32) *kmsg.OffsetCommitRequest {
 		req := kmsg.NewPtrOffsetCommitRequest()
 		req.Group, req.Generation, req.MemberID = g, generation, member

@@ -26,7 +26,7 @@ func (w *world) coordinator(group string) int32 {
 // Commits and fetches in every version that brokers offer, for a view and an ordinary topic in one request.
 func TestOffsetVersions(t *testing.T) {
 	w := anyWorld(t)
-	orders, g := w.names(t)
+	orders, g := w.names()
 	plain := "plain-" + orders
 	w.topic(orders, 1)
 	w.topic(plain, 1)

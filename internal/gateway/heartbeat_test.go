@@ -18,10 +18,7 @@ import (
 func TestHeartbeatCountsDecidedTransactions(t *testing.T) {
 	t.Parallel()
 	w := anyWorld(t)
-	orders, g := w.names(t)
-	w.topic(orders, 1)
-	w.produce(orders, 100)
-	view := w.view(orders, 2)
+	orders, g, view := w.sourceAndView(1, 100, 2)
 	_ = w.slices(view)
 	first, second := w.transaction(g+"-a"), w.transaction(g+"-b")
 	first.commit(g, view, 0, 100)
@@ -55,10 +52,7 @@ func lastToLeave(t *testing.T, ctx context.Context) {
 // leaving is a group whose last member leaves when all is done, and whose source row does not say so yet.
 func leaving(t *testing.T, ctx context.Context) (w *world, orders, g string, leave func() error) {
 	w = anyWorld(t)
-	orders, g = w.names(t)
-	w.topic(orders, 1)
-	w.produce(orders, 100)
-	view := w.view(orders, 2)
+	orders, g, view := w.sourceAndView(1, 100, 2)
 	_ = w.slices(view)
 	joined := make(chan struct{}, 10)
 	last := w.client(kgo.WithContext(ctx), kgo.ConsumerGroup(g), kgo.ConsumeTopics(view), kgo.DisableAutoCommit(), kgo.HeartbeatInterval(time.Minute), kgo.SessionTimeout(5*time.Minute),

@@ -75,8 +75,7 @@ func consume(t *testing.T, c *kgo.Client, n int) map[string]int {
 
 func TestInProcessClientsDoWhatOthersDo(t *testing.T) {
 	w := inProcessAny(t, nil)
-	topic, group := w.names(t)
-	w.topic(topic, 6)
+	topic, group := w.source(6)
 	w.produce(topic, 300)
 	// A group of two, whose commits a third member goes on from.
 	member := func() *kgo.Client { return w.client(kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic)) }
@@ -122,8 +121,7 @@ func TestInProcessClientsDoWhatOthersDo(t *testing.T) {
 
 func TestInProcessIndividualCommitsAndKeyRanges(t *testing.T) {
 	w := inProcessAny(t, nil)
-	topic, group := w.names(t)
-	w.topic(topic, 1)
+	topic, group := w.source(1)
 	w.produce(topic, 100)
 	av := w.dial(anyBroker).ask(func() kmsg.Request { r := kmsg.NewPtrApiVersionsRequest(); r.Version = 3; return r }()).(*kmsg.ApiVersionsResponse)
 	if f := tandemmsg.ReadFeatures(av); !f.IndividualCommit || !f.KeyRangeFetch {
@@ -149,10 +147,7 @@ func TestInProcessIndividualCommitsAndKeyRanges(t *testing.T) {
 // With views on, a gateway in the process serves them.
 func TestInProcessViews(t *testing.T) {
 	w := inProcessAny(t, func(c *Config) { c.NoViews, c.AutoCreate = false, true })
-	topic, group := w.names(t)
-	w.topic(topic, 2)
-	w.produce(topic, 100)
-	view := w.view(topic, 8)
+	topic, group, view := w.sourceAndView(2, 100, 8)
 	got := consume(t, w.client(kgo.ConsumerGroup(group), kgo.ConsumeTopics(view), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())), 100)
 	for value, n := range got {
 		if n != 1 {
@@ -328,8 +323,7 @@ func (l *listener) up(t *testing.T) {
 func TestInProcessBrokerDies(t *testing.T) {
 	var sockets sockets
 	w := inProcess(t, nil, kfake.ListenFn(sockets.listen))
-	topic, group := w.names(t)
-	w.topic(topic, 6)
+	topic, group := w.source(6)
 	w.produce(topic, 60)
 	c := w.client(kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit())
 	first := consume(t, c, 60)

@@ -17,8 +17,7 @@ import (
 func cooperation(t *testing.T, records int) (w *world, group, topic string, m *cooperating, x *transaction) {
 	t.Helper()
 	w = ranged(t, func(c *Config) { c.CooperativeFetch = true })
-	topic, group = w.names(t)
-	w.topic(topic, 1)
+	topic, group = w.source(1)
 	w.produce(topic, records)
 	m = w.cooperate(group, topic)
 	x = w.transaction(group)

@@ -17,8 +17,7 @@ func TestCommitsOfATransactionCountTogether(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, old bool) {
 		w := ranged(t, nil)
-		topic, group := w.names(t)
-		w.topic(topic, 1)
+		topic, group := w.source(1)
 		x := w.transactionOf(group, old)
 		x.ranges(group, topic, rangesOf(whole, 0, 4))
 		x.ranges(group, topic, rangesOf(whole, 0, 4))
@@ -37,8 +36,7 @@ func TestRefusedFactsOfATransactionDoNotCount(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, old bool) {
 		w := ranged(t, nil)
-		topic, group := w.names(t)
-		w.topic(topic, 1)
+		topic, group := w.source(1)
 		x := w.transactionOf(group, old)
 		x.ranges(group, topic, rangesOf(whole, 2, 4))
 		w.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.TxnOffsetCommit}, Err: kerr.IllegalGeneration, Count: 1})
@@ -56,8 +54,7 @@ func TestATransactionOutlivesItsGateway(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, old bool) {
 		w := ranged(t, nil)
-		topic, group := w.names(t)
-		w.topic(topic, 1)
+		topic, group := w.source(1)
 		x := w.transactionOf(group, old)
 		x.add(group)
 		w.fake.ControlKey(int16(kmsg.TxnOffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
@@ -86,8 +83,7 @@ func TestATransactionOutlivesItsGateway(t *testing.T) {
 func TestNothingIsWrittenForAClientThatHasLeft(t *testing.T) {
 	t.Parallel()
 	w := ranged(t, nil)
-	topic, group := w.names(t)
-	w.topic(topic, 1)
+	topic, group := w.source(1)
 	w.mustCommit(group, topic, rangesOf(whole, 0, 0))
 	x := w.transactionOf(group, true)
 	x.add(group)
@@ -122,8 +118,7 @@ func (w *world) serves(r *raw) bool {
 func TestTransactionsOpenAnEraTogether(t *testing.T) {
 	t.Parallel()
 	w := ranged(t, nil)
-	topic, group := w.names(t)
-	w.topic(topic, 1)
+	topic, group := w.source(1)
 	w.mustCommit(group, topic, rangesOf(whole, 2, 2))
 	w.writeRow(group, topic, 0, 40, "")
 	first, second := w.transaction(group+"-a"), w.transaction(group+"-b")
@@ -139,8 +134,7 @@ func TestTransactionsOpenAnEraTogether(t *testing.T) {
 func TestStableOffsetsWaitForTransactions(t *testing.T) {
 	t.Parallel()
 	w := ranged(t, nil)
-	topic, group := w.names(t)
-	w.topic(topic, 1)
+	topic, group := w.source(1)
 	low, high := keyrange.Set{keyrange.OfSlice(0, 2)}, keyrange.Set{keyrange.OfSlice(1, 2)}
 	want := func(when, topic string, keys keyrange.Set, want int16) {
 		t.Helper()
@@ -172,8 +166,7 @@ func TestStableOffsetsWaitForTransactions(t *testing.T) {
 func TestRangesWaitForAPlainOffsetThatIsNotDecided(t *testing.T) {
 	t.Parallel()
 	w := ranged(t, nil)
-	topic, group := w.names(t)
-	w.topic(topic, 2)
+	topic, group := w.source(2)
 	if code := w.commitRanges(group, topic, 1, rangesOf(whole, 0, 0)); code != 0 { // kfake tells of transactions only in groups that it knows
 		t.Fatal(kerr.ErrorForCode(code))
 	}
@@ -201,8 +194,7 @@ func TestATransactionDoesNotGoOnAcrossAReset(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, old bool) {
 		w := ranged(t, nil)
-		topic, group := w.names(t)
-		w.topic(topic, 1)
+		topic, group := w.source(1)
 		w.mustCommit(group, topic, rangesOf(whole, 0, 0))
 		x := w.transactionOf(group, old)
 		x.ranges(group, topic, rangesOf(whole, 2, 2))
@@ -221,8 +213,7 @@ func TestATransactionDoesNotGoOnAcrossAReset(t *testing.T) {
 func TestOpenFactsOfAGroupThatIsDeleted(t *testing.T) {
 	t.Parallel()
 	w := ranged(t, nil)
-	topic, group := w.names(t)
-	w.topic(topic, 1)
+	topic, group := w.source(1)
 	w.mustCommit(group, topic, rangesOf(whole, 0, 0))
 	x := w.transaction(group)
 	x.ranges(group, topic, rangesOf(whole, 5, 9))
@@ -241,10 +232,7 @@ func TestOpenFactsOfAGroupThatIsDeleted(t *testing.T) {
 func TestRenewalBesideATransactionThatOpensAnEra(t *testing.T) {
 	t.Parallel()
 	w := ranged(t, func(c *Config) { c.Limits.RenewRows = time.Millisecond })
-	topic, group := w.names(t)
-	w.topic(topic, 2)
-	w.produce(topic, 100)
-	view := w.view(topic, 4)
+	topic, group, view := w.sourceAndView(2, 100, 4)
 	w.mustCommit("another group", topic, rangesOf(whole, 0, 0)) // the log is there
 	w.writeRow(group, topic, 0, 40, "")
 	id, generation, _ := w.member(group, topic)
