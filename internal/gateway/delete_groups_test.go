@@ -46,7 +46,7 @@ func (w *world) wantLeft(group string, want map[string]int) {
 // begins with nothing, and loses nothing, through this gateway and another.
 func TestDeletedGroupsTakeTheirFactsWithThem(t *testing.T) {
 	w := ranged(t, nil)
-	other := ranged(t, func(c *Config) { c.Upstream.Bootstrap = w.gw.cfg.Upstream.Bootstrap })
+	other := w.another()
 	topic, group := w.source(2)
 	admin := kadm.NewClient(w.client())
 	ctx := t.Context()

@@ -18,7 +18,7 @@ func TestOneEraIsOpenedByManyAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := ranged(t, nil)
-			other := ranged(t, func(c *Config) { c.Upstream.Bootstrap = w.gw.cfg.Upstream.Bootstrap })
+			other := w.another()
 			topic, _ := w.source(1)
 			const groups, members = 25, 6
 			for n := range groups {

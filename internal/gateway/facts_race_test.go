@@ -47,7 +47,7 @@ func TestASourceRowFromBeforeArrivesLast(t *testing.T) {
 			w.mustCommit(group, topic, last)
 			w.wantStored(group, topic, 0, 48, "tandem:1:0:48")
 			w.writeRow(group, topic, 0, 43, "tandem:1:0:43")
-			ranged(t, func(c *Config) { c.Upstream.Bootstrap = w.gw.cfg.Upstream.Bootstrap }).wantCommitted(group, topic, 48, "")
+			w.another().wantCommitted(group, topic, 48, "")
 		})
 	}
 }
@@ -267,7 +267,7 @@ func (w *world) hold(key kmsg.Key, is func(kmsg.Request) bool) (held, release ch
 // era. When they arrive they do not count in its own.
 func TestFactsThatAreOvertakenByAReset(t *testing.T) {
 	w := ranged(t, nil)
-	other := ranged(t, func(c *Config) { c.Upstream.Bootstrap = w.gw.cfg.Upstream.Bootstrap })
+	other := w.another()
 	topic, group := w.source(1)
 	w.mustCommit("another group", topic, rangesOf(whole, 1, 2)) // the log is there
 	w.writeRow(group, topic, 0, 10, "")
@@ -288,14 +288,14 @@ func TestFactsThatAreOvertakenByAReset(t *testing.T) {
 	leave()
 	close(release)
 	<-answered
-	ranged(t, func(c *Config) { c.Upstream.Bootstrap = w.gw.cfg.Upstream.Bootstrap }).wantCommitted(group, topic, 15, "[00000000-ffffffff] [40-41]")
+	w.another().wantCommitted(group, topic, 15, "[00000000-ffffffff] [40-41]")
 }
 
 // Two gateways take facts side by side, of which neither knows the other's. Once the group rests a heartbeat writes the stable offset of both, and
 // what that makes redundant leaves the log.
 func TestFactsBelowTheStableOffsetOfAGroupAtRest(t *testing.T) {
 	w := ranged(t, nil)
-	other := ranged(t, func(c *Config) { c.Upstream.Bootstrap = w.gw.cfg.Upstream.Bootstrap })
+	other := w.another()
 	topic, group := w.source(1)
 	w.mustCommit("another group", topic, rangesOf(whole, 1, 2)) // the log is there
 	held, release := w.holdFacts()

@@ -28,6 +28,12 @@ func ranged(t *testing.T, change func(*Config)) *world {
 	})
 }
 
+// another is one more gateway in front of the same cluster.
+func (w *world) another() *world {
+	w.t.Helper()
+	return ranged(w.t, func(c *Config) { c.Upstream.Bootstrap = w.gw.cfg.Upstream.Bootstrap })
+}
+
 func versions(key kmsg.Key, version int16) *kversion.Versions {
 	v := kversion.Stable()
 	v.SetMaxKeyVersion(int16(key), version)
@@ -219,7 +225,7 @@ func TestKeyRangesOfSeveralMembersAndGateways(t *testing.T) {
 	t.Parallel()
 	w := ranged(t, nil)
 	topic, group := w.source(1)
-	other := ranged(t, func(c *Config) { c.Upstream.Bootstrap = w.gw.cfg.Upstream.Bootstrap })
+	other := w.another()
 	low, high := keyrange.Set{{First: 0, Last: 1<<31 - 1}}, keyrange.Set{{First: 1 << 31, Last: 1<<32 - 1}}
 	w.mustCommit(group, topic, tandemmsg.Commit{Keys: low, Watermark: 100})
 	w.wantStored(group, topic, 0, 0, "tandem:1:0:0")

@@ -71,7 +71,7 @@ func TestWhatATransactionHasDoneMeanwhileIsNotGivenOut(t *testing.T) {
 	m.ask.MaxRecords = 1
 	m.wantGiven("0-0#1") // the group has begun
 	m.has, m.ask.MaxRecords = acquired(0, 0), 10
-	x.w = ranged(t, func(c *Config) { c.Upstream.Bootstrap = w.gw.cfg.Upstream.Bootstrap })
+	x.w = w.another()
 	x.c = x.w.client()
 	held, release := w.holdFacts()
 	r := m.send(10 * time.Second)
@@ -125,7 +125,7 @@ func TestAcquisitionsOfAnEraThatIsOverAreNotGivenOut(t *testing.T) {
 	p.mu.Lock()
 	era, id := p.state.Era(), p.source.TopicID
 	p.mu.Unlock()
-	other := ranged(t, func(c *Config) { c.Upstream.Bootstrap = w.gw.cfg.Upstream.Bootstrap })
+	other := w.another()
 	held, release := w.holdFacts()
 	m.ask.MaxRecords = 20
 	r := m.send(10 * time.Second)
@@ -146,7 +146,7 @@ func TestAcquisitionsOfAnEraThatIsOverAreNotGivenOut(t *testing.T) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if holds := p.state.Holds(m.ask.Member); given != "10-19#1" || p.state.Era() == era || len(holds) != 1 || holds[0].First != 10 || holds[0].Last != 19 {
+	if holds := p.state.Holds(m.ask.Member); given != "10-19#1" || p.state.Era() == era || len(holds) == 0 || holds[0].First != 10 || holds[len(holds)-1].Last < 19 { // and perhaps what has no records yet
 		t.Errorf("given is %q, and in era %d, after %d, the member holds %v", given, p.state.Era(), era, holds)
 	}
 }

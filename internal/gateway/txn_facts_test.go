@@ -69,7 +69,7 @@ func TestATransactionOutlivesItsGateway(t *testing.T) {
 		r.send(req)
 		r.closed()
 		w.wantFacts(group, "[0-4]")
-		x.w = ranged(t, func(c *Config) { c.Upstream.Bootstrap = w.gw.cfg.Upstream.Bootstrap })
+		x.w = w.another()
 		x.c = x.w.client()
 		x.ranges(group, topic, rangesOf(whole, 0, 4, 7, 8))
 		x.end(true)
@@ -221,7 +221,7 @@ func TestOpenFactsOfAGroupThatIsDeleted(t *testing.T) {
 		t.Fatal(err, resp.Err)
 	}
 	x.end(true)
-	fresh := ranged(t, func(c *Config) { c.Upstream.Bootstrap = w.gw.cfg.Upstream.Bootstrap })
+	fresh := w.another()
 	for _, gw := range []*world{w, fresh} {
 		gw.wantCommitted(group, topic, 1, "")
 	}
