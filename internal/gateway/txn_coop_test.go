@@ -1,6 +1,9 @@
 package gateway
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,23 +28,41 @@ func cooperation(t *testing.T, records int) (w *world, group, topic string, m *c
 	return w, group, topic, m, x
 }
 
-// giveBack has a member say that it has nothing any more.
-func (m *cooperating) giveBack() {
+// giveBack has a member give back these offsets, which are all that it has.
+func (m *cooperating) giveBack(has ...tandemmsg.AcquiredRange) {
 	m.w.t.Helper()
 	timeout := m.ask.SessionTimeout
-	m.ask.SessionTimeout = 0
+	m.has, m.ask.SessionTimeout = has, 0 // what it did not name would count as never given
 	_ = m.fetch(0)
-	m.ask.SessionTimeout = timeout
+	m.has, m.ask.SessionTimeout = nil, timeout
 }
 
 func acquired(first, last int64) []tandemmsg.AcquiredRange {
 	return []tandemmsg.AcquiredRange{{OffsetRange: tandemmsg.OffsetRange{First: first, Last: last}, Attempt: 1}}
 }
 
-func (m *cooperating) wantGiven(want string) {
+// wantGiven wants one of these answers to the member's next fetch, as offsets: how often they were given before is no matter of transactions.
+func (m *cooperating) wantGiven(want ...string) {
 	m.w.t.Helper()
-	if got := m.fetch(10 * time.Second); got != want {
-		m.w.t.Errorf("given is %q, not %q", got, want)
+	given := m.fetch(10 * time.Second)
+	var text []string
+	first, last := int64(0), int64(-2)
+	for _, part := range append(strings.Fields(given), "-9--9#0") {
+		var f, l int64
+		if _, err := fmt.Sscanf(part, "%d-%d#", &f, &l); err != nil {
+			m.w.t.Fatal(part, err)
+		}
+		if f == last+1 {
+			last = l
+			continue
+		}
+		if last >= 0 {
+			text = append(text, fmt.Sprintf("%d-%d", first, last))
+		}
+		first, last = f, l
+	}
+	if got := strings.Join(text, " "); !slices.Contains(want, got) {
+		m.w.t.Errorf("given is %q, not %q", given, want)
 	}
 }
 
@@ -51,17 +72,17 @@ func TestWhatAnOpenTransactionHasDoneIsNotGivenOut(t *testing.T) {
 	t.Parallel()
 	_, group, topic, m, x := cooperation(t, 60)
 	m.ask.MaxRecords = 10
-	m.wantGiven("0-9#1")
+	m.wantGiven("0-9")
 	x.ranges(group, topic, rangesOf(whole, 0, 3, 6, 9))
-	m.giveBack()
-	m.wantGiven("4-5#2 10-17#1")
-	m.giveBack()
+	m.giveBack(acquired(0, 9)...)
+	m.wantGiven("4-5 10-17")
+	m.giveBack(append(acquired(4, 5), acquired(10, 17)...)...)
 	x.end(false)
-	m.wantGiven("0-3#2 4-5#3 6-9#2")
+	m.wantGiven("0-9")
 	x.ranges(group, topic, rangesOf(whole, 0, 9, 18, 19))
 	x.end(true)
 	m.giveBack()
-	m.wantGiven("10-17#2 20-21#1")
+	m.wantGiven("10-17 20-21")
 }
 
 // So is it where the transaction is written while the offsets that it has done are on their way to a member.
@@ -69,7 +90,7 @@ func TestWhatATransactionHasDoneMeanwhileIsNotGivenOut(t *testing.T) {
 	t.Parallel()
 	w, group, topic, m, x := cooperation(t, 10)
 	m.ask.MaxRecords = 1
-	m.wantGiven("0-0#1") // the group has begun
+	m.wantGiven("0-0") // the group has begun
 	m.has, m.ask.MaxRecords = acquired(0, 0), 10
 	x.w = w.another()
 	x.c = x.w.client()
@@ -89,11 +110,11 @@ func TestWhatATransactionHasDoneIsKnown(t *testing.T) {
 	t.Parallel()
 	_, group, topic, m, x := cooperation(t, 30)
 	m.ask.MaxRecords = 10
-	m.wantGiven("0-9#1")
+	m.wantGiven("0-9")
 	m.has = acquired(0, 9)
 	x.ranges(group, topic, rangesOf(whole, 10, 14))
 	x.end(true)
-	m.wantGiven("15-24#1")
+	m.wantGiven("15-24", "15-19") // where 10-19 was acquired ahead
 }
 
 // Who waits for what an open transaction holds is looked after when it is decided, not a while later.
@@ -119,7 +140,7 @@ func TestAcquisitionsOfAnEraThatIsOverAreNotGivenOut(t *testing.T) {
 	t.Parallel()
 	w, group, topic, m, _ := cooperation(t, 20)
 	m.ask.MaxRecords = 5
-	m.wantGiven("0-4#1")
+	m.wantGiven("0-4")
 	m.has = acquired(0, 4)
 	p := w.gw.coop.known(factKey{group, topic, 0})
 	p.mu.Lock()
