@@ -41,8 +41,15 @@ func acquired(first, last int64) []tandemmsg.AcquiredRange {
 	return []tandemmsg.AcquiredRange{{OffsetRange: tandemmsg.OffsetRange{First: first, Last: last}, Attempt: 1}}
 }
 
-// wantGiven wants one of these answers to the member's next fetch, as offsets: how often they were given before is no matter of transactions.
-func (m *cooperating) wantGiven(want ...string) {
+func (m *cooperating) wantGiven(want string) {
+	m.w.t.Helper()
+	if got := m.fetch(10 * time.Second); got != want {
+		m.w.t.Errorf("given is %q, not %q", got, want)
+	}
+}
+
+// wantOffsets wants one of these answers to the member's next fetch, as offsets: how often they were given before is no matter of transactions.
+func (m *cooperating) wantOffsets(want ...string) {
 	m.w.t.Helper()
 	given := m.fetch(10 * time.Second)
 	var text []string
@@ -72,17 +79,17 @@ func TestWhatAnOpenTransactionHasDoneIsNotGivenOut(t *testing.T) {
 	t.Parallel()
 	_, group, topic, m, x := cooperation(t, 60)
 	m.ask.MaxRecords = 10
-	m.wantGiven("0-9")
+	m.wantOffsets("0-9")
 	x.ranges(group, topic, rangesOf(whole, 0, 3, 6, 9))
 	m.giveBack(acquired(0, 9)...)
-	m.wantGiven("4-5 10-17")
+	m.wantOffsets("4-5 10-17")
 	m.giveBack(append(acquired(4, 5), acquired(10, 17)...)...)
 	x.end(false)
-	m.wantGiven("0-9")
+	m.wantOffsets("0-9")
 	x.ranges(group, topic, rangesOf(whole, 0, 9, 18, 19))
 	x.end(true)
 	m.giveBack()
-	m.wantGiven("10-17 20-21")
+	m.wantOffsets("10-17 20-21")
 }
 
 // So is it where the transaction is written while the offsets that it has done are on their way to a member.
@@ -90,7 +97,7 @@ func TestWhatATransactionHasDoneMeanwhileIsNotGivenOut(t *testing.T) {
 	t.Parallel()
 	w, group, topic, m, x := cooperation(t, 10)
 	m.ask.MaxRecords = 1
-	m.wantGiven("0-0") // the group has begun
+	m.wantOffsets("0-0") // the group has begun
 	m.has, m.ask.MaxRecords = acquired(0, 0), 10
 	x.w = w.another()
 	x.c = x.w.client()
@@ -110,11 +117,11 @@ func TestWhatATransactionHasDoneIsKnown(t *testing.T) {
 	t.Parallel()
 	_, group, topic, m, x := cooperation(t, 30)
 	m.ask.MaxRecords = 10
-	m.wantGiven("0-9")
+	m.wantOffsets("0-9")
 	m.has = acquired(0, 9)
 	x.ranges(group, topic, rangesOf(whole, 10, 14))
 	x.end(true)
-	m.wantGiven("15-24", "15-19") // where 10-19 was acquired ahead
+	m.wantOffsets("15-24", "15-19") // where 10-19 was acquired ahead
 }
 
 // Who waits for what an open transaction holds is looked after when it is decided, not a while later.
@@ -140,7 +147,7 @@ func TestAcquisitionsOfAnEraThatIsOverAreNotGivenOut(t *testing.T) {
 	t.Parallel()
 	w, group, topic, m, _ := cooperation(t, 20)
 	m.ask.MaxRecords = 5
-	m.wantGiven("0-4")
+	m.wantOffsets("0-4")
 	m.has = acquired(0, 4)
 	p := w.gw.coop.known(factKey{group, topic, 0})
 	p.mu.Lock()
