@@ -229,7 +229,7 @@ func (c *coop) fetch(ctx context.Context, records int32) error {
 		return err
 	}
 	if c.dropped { // what is only not named any more would count as never given
-		if _, err := c.send(ctx, c.returns(m)); err != nil {
+		if err := c.sendBack(ctx, m); err != nil {
 			return err
 		}
 		c.dropped = false
@@ -470,14 +470,25 @@ func (c *coop) giveBack(ctx context.Context) {
 	c.turns = turns{}
 	c.guarding.Store(false)
 	c.mu.Unlock()
-	if _, err := c.send(ctx, c.returns(m)); err != nil {
+	if err := c.sendBack(ctx, m); err != nil {
 		c.s.log.Debug("what is not done was not given back; others get it a little later", "error", err)
 	}
 }
 
-// returns is a request that gives back what the member has.
-func (c *coop) returns(m commits.Member) *kmsg.FetchRequest {
+// sendBack gives back what the server says that the member has.
+func (c *coop) sendBack(ctx context.Context, m commits.Member) error {
 	req := c.request(tandemmsg.Cooperative{Group: c.s.cfg.group, Generation: m.Generation, Member: m.ID})
 	req.MaxWaitMillis = 0
-	return req
+	resp, err := c.send(ctx, req)
+	if err != nil {
+		return err
+	}
+	for ti := range resp.Topics {
+		for pi := range resp.Topics[ti].Partitions {
+			if err := kerr.ErrorForCode(resp.Topics[ti].Partitions[pi].ErrorCode); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

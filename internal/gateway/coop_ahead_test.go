@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -100,5 +101,17 @@ func TestRoomForGrants(t *testing.T) {
 	want(10, 1000)
 	if w.end(); w.reserve(1, 1) {
 		t.Error("it is over")
+	}
+}
+
+// What a member gives back counts as given, wherever it fetches next and whatever it says that it has then.
+func TestWhatIsGivenBackCounts(t *testing.T) {
+	t.Parallel()
+	w, _, _, m, _ := cooperation(t, 10)
+	m.ask.MaxRecords = 10
+	members := []*cooperating{m, m.at(w.beside())}
+	for attempt := 1; attempt <= 20; attempt++ {
+		members[attempt/2%2].wantGiven(fmt.Sprintf("0-9#%d", attempt))
+		members[attempt/2%2].giveBack()
 	}
 }

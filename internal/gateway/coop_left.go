@@ -1,6 +1,11 @@
 package gateway
 
-import "github.com/tandem-kafka/tandem/internal/acquire"
+import (
+	"context"
+
+	"github.com/tandem-kafka/tandem/internal/acquire"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
 
 // This file is about fetches that nobody waits for any more: a member that stops closes its connection in the middle of one, or leaves the group on another
 // one. What such a fetch were given would be with nobody, until its member's session ends.
@@ -18,6 +23,29 @@ func (p *place) supersede(by *waiter) {
 			w.leave()
 		}
 	}
+}
+
+// giveBack gives back what a member has. That is in the log, and known here, when the member is told so: else it could say in its next fetch that it has nothing, which would count as never given.
+func (p *place) giveBack(ctx context.Context, member string, c *conn) (code int16) {
+	p.mu.Lock()
+	p.forget(member, c)
+	entries := p.state.GiveBack(member, p.coop.id)
+	p.mu.Unlock()
+	if len(entries) == 0 {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(ctx, verdictTime)
+	defer cancel()
+	log := p.coop.gw.facts.log
+	err := log.AppendHandouts(ctx, p.key.group, handouts(p.key, entries, p.topicID()))
+	if err == nil {
+		err = log.CatchUp(ctx, p.key.group)
+	}
+	if err != nil {
+		p.coop.gw.unreadable(p.key.group, err)
+		return kerr.CoordinatorLoadInProgress.Code
+	}
+	return 0
 }
 
 // takeBack has others be given at once what an answer would have given that does not come to its member, and what is kept for that. It counts as no attempt.

@@ -78,6 +78,9 @@ func (c *conn) handleCooperative(ctx context.Context, req *kmsg.FetchRequest) (k
 				return nil, err
 			}
 		}
+		if p.code == 0 && ask.SessionTimeout == 0 {
+			p.code = p.place.giveBack(ctx, ask.Member, c)
+		}
 		waits = waits && p.code == 0 // as a broker: an error is answered at once
 	}
 	if waits {
@@ -198,19 +201,12 @@ func (p *place) enter(ctx context.Context, w *waiter, part *coopPart, first bool
 		p.left = now
 		p.start()
 	}
-	var entries []acquire.Entry
-	if w.ask.SessionTimeout == 0 {
-		p.forget(w.ask.Member, w.c)
-		entries = p.state.GiveBack(w.ask.Member, p.coop.id)
-	} else if p.state.Renewal(w.ask.Member, w.ask.SessionTimeout, p.announced[w.ask.Member], now) {
-		entries = append(entries, p.state.Session(p.coop.id(), w.ask.Member, w.ask.SessionTimeout))
+	if w.ask.SessionTimeout > 0 && p.state.Renewal(w.ask.Member, w.ask.SessionTimeout, p.announced[w.ask.Member], now) {
+		p.outbox = append(p.outbox, p.state.Session(p.coop.id(), w.ask.Member, w.ask.SessionTimeout))
 		if len(p.announced) > maxSlices {
 			clear(p.announced)
 		}
 		p.announced[w.ask.Member] = now
-	}
-	if len(entries) > 0 {
-		p.outbox = append(p.outbox, entries...)
 		p.start()
 	}
 	return 0, nil
