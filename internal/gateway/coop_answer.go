@@ -27,11 +27,17 @@ func (b *partBatch) share(r acquire.Range) int64 {
 	return min(n, n*(r.Last-r.First+1)/span+1)
 }
 
-// content is the batches of a part's answer, in order, each once. It is called when nothing is added any more.
+// content is the batches of a part's answer, in order, each once. It is called when nothing is added any more. What was made of messages of an old format begins where its
+// chunk does: what lies within another has nothing that the other has not.
 func (p *coopPart) content(m *chunkMemory) (data [][]byte) {
 	slices.SortFunc(p.acquired, func(a, b tandemmsg.AcquiredRange) int { return cmp.Compare(a.First, b.First) })
-	slices.SortStableFunc(p.batches, func(a, b partBatch) int { return cmp.Compare(a.Last, b.Last) })
-	p.batches = slices.CompactFunc(p.batches, func(a, b partBatch) bool { return a.Last == b.Last })
+	slices.SortStableFunc(p.batches, func(a, b partBatch) int { return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(b.Last, a.Last)) })
+	reached := int64(-1)
+	p.batches = slices.DeleteFunc(p.batches, func(b partBatch) bool {
+		within := b.Last <= reached
+		reached = max(reached, b.Last)
+		return within
+	})
 	ranges := p.acquired
 	for i := range p.batches {
 		b := &p.batches[i]

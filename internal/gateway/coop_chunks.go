@@ -53,7 +53,7 @@ type chunks struct {
 const (
 	maxChunks  = 6
 	chunkBytes = 1 << 20
-	tailBytes  = 64 << 10               // of a read at the end of the partition, which is likely to wait
+	tailBytes  = 64 << 10               // of a read that may wait at the end of the partition
 	readAhead  = 2                      // chunks
 	tailPoll   = 500 * time.Millisecond // length of a long poll at the end
 )
@@ -159,20 +159,24 @@ func (c *coop) evicted(victims []*chunk) {
 	})
 }
 
-// load has the place read from an offset on, and serves it then. p.mu is held.
+// load has the place read from an offset on, and serves it then. What may wait at the end, such as the first read, which tells where that is, is small, and
+// holds nothing while there is nothing. p.mu is held.
 func (p *place) load(offset int64, committed bool) {
-	bytes, flag := int64(chunkBytes), &p.chunks.loading
-	if end, known := p.chunks.end(committed); known && offset >= end {
-		offset, bytes, flag = end, tailBytes, &p.chunks.polling // behind the end there is nothing to read yet
+	flag, tail := &p.chunks.loading, false
+	end, known := p.chunks.end(committed)
+	switch {
+	case !known:
+		tail = true
+	case offset >= end:
+		offset, flag, tail = end, &p.chunks.polling, true // behind the end there is nothing to read yet
 	}
 	if *flag {
 		return
 	}
 	*flag = true
-	bytes = min(bytes, max(p.coop.memory.max/2, tailBytes))
 	src := p.source
 	p.coop.gw.wg.Go(func() {
-		k, ends, err := p.coop.readChunk(p, src, offset, bytes, committed)
+		k, ends, bytes, err := p.coop.readChunk(p, src, offset, tail, committed)
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		*flag, p.chunks.failure = false, err
@@ -207,20 +211,29 @@ func (p *place) readOn(committed bool) {
 	}
 }
 
-// readChunk reads a stretch, for which it reserves bytes; at the end of the partition it waits for more. After an error nothing is reserved.
-func (c *coop) readChunk(p *place, src slicecache.Source, offset, bytes int64, committed bool) (*chunk, chunkEnds, error) {
+// readChunk reads a stretch, for which it reserves bytes; at the end of the partition, where it waits for more, not before that is there. After an error nothing is reserved.
+func (c *coop) readChunk(p *place, src slicecache.Source, offset int64, tail, committed bool) (k *chunk, ends chunkEnds, reserved int64, err error) {
 	ctx := c.gw.ctx
-	if err := c.memory.reserve(ctx, bytes); err != nil {
-		return nil, chunkEnds{}, err
+	bytes := int64(tailBytes)
+	if !tail {
+		bytes = min(chunkBytes, max(c.memory.max/2, tailBytes))
+		reserved = bytes
+		if err := c.memory.reserve(ctx, reserved); err != nil {
+			return nil, ends, 0, err
+		}
 	}
-	k, ends, err := c.fetchChunk(ctx, src, offset, int32(bytes), committed)
+	k, ends, err = c.fetchChunk(ctx, src, offset, int32(bytes), committed)
 	if err != nil {
-		c.memory.add(-bytes)
+		c.memory.add(-reserved)
 		c.pause(ctx)
-		return nil, ends, err
+		return nil, ends, 0, err
+	}
+	if tail {
+		reserved = k.bytes
+		c.memory.add(reserved)
 	}
 	k.place, k.committed = p, committed
-	return k, ends, nil
+	return k, ends, reserved, nil
 }
 
 func (c *coop) fetchChunk(ctx context.Context, src slicecache.Source, offset int64, bytes int32, committed bool) (*chunk, chunkEnds, error) {

@@ -11,8 +11,10 @@ import (
 // places together: the chunks that were read, also those that are only held by
 // answers on their way to members, and the reads under way. Where there is no room
 // reads wait, in turn, and the members with them: chunks that are in no answer make
-// way, the least recently used first, since they can be read again. All of it
-// counts in the cache's limit, too.
+// way, the least recently used first, since they can be read again. Reads that wait at
+// the end of a partition hold nothing, and queue behind nothing: what they bring is
+// counted when it is there, and others make way for it. All of it counts in the
+// cache's limit, too.
 type chunkMemory struct {
 	max    int64
 	charge func(bytes int64)      // tells the cache
@@ -69,13 +71,7 @@ func (m *chunkMemory) reserve(ctx context.Context, bytes int64) error {
 
 // room makes room for bytes, if it can. Whatever it is, one read has room when there is nothing else. m.mu is held.
 func (m *chunkMemory) room(bytes int64) (victims []*chunk, ok bool) {
-	spare := int64(0)
-	for e := m.idle.Front(); e != nil && m.held-spare+bytes > m.max; e = e.Next() {
-		if k := e.Value.(*chunk); k.pins == 0 {
-			spare += k.bytes
-			victims = append(victims, k)
-		}
-	}
+	victims, spare := m.spareable(bytes, nil)
 	if m.held-spare+bytes > m.max && m.held > spare {
 		return nil, false
 	}
@@ -84,6 +80,26 @@ func (m *chunkMemory) room(bytes int64) (victims []*chunk, ok bool) {
 	}
 	m.change(bytes)
 	return victims, true
+}
+
+// spareable are the chunks in no answer that have to go for bytes more, and how much they hold. m.mu is held.
+func (m *chunkMemory) spareable(bytes int64, but *list.Element) (victims []*chunk, spare int64) {
+	for e := m.idle.Front(); e != but && m.held-spare+bytes > m.max; e = e.Next() {
+		if k := e.Value.(*chunk); k.pins == 0 {
+			spare += k.bytes
+			victims = append(victims, k)
+		}
+	}
+	return victims, spare
+}
+
+// shrink has chunks make way while more is held than may be. The most recent one stays: whatever it is, there is room for one. m.mu is held.
+func (m *chunkMemory) shrink() (victims []*chunk) {
+	victims, _ = m.spareable(0, m.idle.Back())
+	for _, k := range victims {
+		m.unlist(k)
+	}
+	return victims
 }
 
 func (m *chunkMemory) change(bytes int64) {
@@ -121,7 +137,7 @@ func (m *chunkMemory) next() (victims []*chunk) {
 func (m *chunkMemory) with(change func()) {
 	m.mu.Lock()
 	change()
-	victims := m.next()
+	victims := append(m.shrink(), m.next()...)
 	m.mu.Unlock()
 	m.drop(victims)
 }

@@ -127,7 +127,7 @@ func (w *waiting) give(k acquire.Kept, b partBatch, m *chunkMemory, view chunkEn
 	}
 	p, r := w.part, k.Range
 	r.Last = min(r.Last, r.First+w.records-1)
-	if n := len(p.batches); len(b.Data) > 0 && (n == 0 || p.batches[n-1].Last != b.Last) {
+	if n := len(p.batches); len(b.Data) > 0 && (n == 0 || p.batches[n-1].Last != b.Last || p.batches[n-1].First != b.First) {
 		if !m.pin(b.of) {
 			return 0
 		}

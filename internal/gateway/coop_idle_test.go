@@ -1,0 +1,116 @@
+package gateway
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tandem-kafka/tandem/internal/wire"
+	"github.com/tandem-kafka/tandem/tandemmsg"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// sendFor is send for several partitions.
+func (m *cooperating) sendFor(wait time.Duration, partitions []int32) *raw {
+	m.w.t.Helper()
+	req := kmsg.NewPtrFetchRequest()
+	req.SetVersion(12)
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.SessionEpoch = int32(wait.Milliseconds()), 1, 1<<20, -1
+	if err := tandemmsg.WriteCooperative(req, m.ask); err != nil {
+		m.w.t.Fatal(err)
+	}
+	t := kmsg.NewFetchRequestTopic()
+	t.Topic = m.topic
+	for _, partition := range partitions {
+		p := kmsg.NewFetchRequestTopicPartition()
+		p.Partition, p.PartitionMaxBytes = partition, 1<<20
+		t.Partitions = append(t.Partitions, p)
+	}
+	req.Topics = append(req.Topics, t)
+	r := m.w.dial(m.on)
+	r.send(req)
+	return r
+}
+
+// givenOf is what the answer to a fetch of several partitions gives, by partition.
+func (r *raw) givenOf() (given map[int32][]tandemmsg.AcquiredRange) {
+	r.t.Helper()
+	resp, err := wire.DecodeResponse(int16(kmsg.Fetch), 12, r.content())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	given = make(map[int32][]tandemmsg.AcquiredRange)
+	for _, p := range resp.(*kmsg.FetchResponse).Topics[0].Partitions {
+		of, err := tandemmsg.AcquiredRanges(&p)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if len(of) > 0 {
+			given[p.Partition] = of
+		}
+	}
+	return given
+}
+
+// Places that wait at the end of their partitions hold no memory, and no reads: with many of them, in little memory, a record in one of them comes, and so does a backlog, and no read has
+// to wait for memory.
+func TestIdlePlacesHoldNothing(t *testing.T) {
+	t.Parallel()
+	const idle, backlog = 100, 40
+	w := ranged(t, func(c *Config) { c.CooperativeFetch, c.Limits.CacheBytes = true, 4<<20 })
+	topic, group := w.names()
+	w.topic(topic, idle+1)
+	m := w.cooperate(group, topic)
+	m.fetch(0) // its group does not rebalance any more
+	memory := w.gw.coop.memory
+	var partitions []int32
+	for p := range int32(idle) {
+		partitions = append(partitions, p)
+	}
+	waits := func() bool {
+		return !slices.ContainsFunc(partitions, func(partition int32) bool {
+			p := w.gw.coop.known(factKey{group, topic, partition})
+			if p == nil {
+				return true
+			}
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return !p.chunks.polling || len(p.waiters) == 0
+		})
+	}
+	r := m.sendFor(time.Minute, partitions)
+	w.until("all wait at the end", waits)
+	if n := memory.usage(); n != 0 {
+		t.Errorf("they hold %d bytes", n)
+	}
+
+	c := w.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()))
+	value := []byte(strings.Repeat("x", 10_000))
+	for range backlog {
+		if err := c.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Partition: idle, Value: value}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := w.cooperate(group+"-other", topic)
+	other.fetch(0)
+	last := int64(-1)
+	w.until("the backlog is read", func() bool {
+		for _, r := range other.sendFor(time.Second, []int32{idle}).givenOf()[idle] {
+			last = max(last, r.Last)
+		}
+		return last == backlog-1
+	})
+
+	if err := c.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Partition: 57, Value: value}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	if given := fmt.Sprint(r.givenOf()); given != "map[57:[0-0]]" {
+		t.Errorf("given is %s", given)
+	}
+	if n := memory.waits.Load(); n != 0 {
+		t.Errorf("%d reads waited for memory", n)
+	}
+}
