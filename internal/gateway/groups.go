@@ -27,6 +27,8 @@ type groups struct {
 	// the parts of groups whose source rows may not say all that is done; see
 	// heartbeat.go
 	unsettled map[string]map[*groupPart]rest
+	// those of groups whose members asked here where to begin
+	begun map[string]map[*groupPart]elsewhere
 }
 
 // partKey names a picture. Views of one source that were made for different
@@ -72,7 +74,7 @@ const (
 )
 
 func newGroups(g *Gateway) *groups {
-	return &groups{gw: g, parts: make(map[partKey]*groupPart), seen: make(map[groupSource]*groupSeen), ranged: make(map[groupSource]bool), unsettled: make(map[string]map[*groupPart]rest)}
+	return &groups{gw: g, parts: make(map[partKey]*groupPart), seen: make(map[groupSource]*groupSeen), ranged: make(map[groupSource]bool), unsettled: make(map[string]map[*groupPart]rest), begun: make(map[string]map[*groupPart]elsewhere)}
 }
 
 // part returns the picture of a group for a source partition.
@@ -98,6 +100,16 @@ func (g *groups) forget(now time.Time) {
 	for k, p := range g.parts {
 		if now.Sub(p.used) > idleParts {
 			delete(g.parts, k)
+		}
+	}
+	for group, of := range g.begun {
+		for p, e := range of {
+			if now.Sub(e.since) > idleParts {
+				delete(of, p)
+			}
+		}
+		if len(of) == 0 {
+			delete(g.begun, group)
 		}
 	}
 	for k, s := range g.seen {
@@ -187,6 +199,15 @@ func (g *groups) anyRanges() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.ranged) > 0
+}
+
+// of says which views the picture is of.
+func (p *groupPart) of(views []*View) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !slices.Equal(p.views, views) {
+		p.views, p.picture = views, nil
+	}
 }
 
 // drop has the rows read before the next commit.

@@ -174,11 +174,7 @@ func (c *conn) renew(ctx context.Context, call *commitCall, w *View, first bool)
 			continue
 		}
 		part := c.gw.groups.part(partKey{group: call.group, source: src, base: w.Base})
-		part.mu.Lock()
-		if !slices.Equal(part.views, views) {
-			part.views, part.picture = views, nil
-		}
-		part.mu.Unlock()
+		part.of(views)
 		plans = append(plans, &partPlan{part: part})
 	}
 	plans, _, err := c.decided(ctx, call.group, plans)

@@ -54,6 +54,71 @@ type rest struct {
 
 func (r rest) due() bool { return time.Since(r.since) > restFor<<r.looks }
 
+// The producers of a group's transactions, or other members of it, may commit through other gateways, which see no heartbeats of
+// it: so the rows of a group whose members asked here where to begin are looked at now and then, more seldom the longer nothing changes.
+const (
+	lookElsewhere = 5 * time.Second
+	seldom        = 6 // times twice as long: 5 minutes
+)
+
+// elsewhere is a part whose rows others may write.
+type elsewhere struct {
+	since time.Time // of the last look
+	looks int       // since something has changed
+}
+
+func (e elsewhere) due() bool { return time.Since(e.since) > lookElsewhere<<e.looks }
+
+// began takes note of a member that asked where to begin.
+func (g *groups) began(k partKey, views []*View) {
+	p := g.part(k)
+	p.of(views)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	of := g.begun[k.group]
+	if of == nil {
+		if len(g.begun) >= maxParts {
+			clear(g.begun)
+		}
+		of = make(map[*groupPart]elsewhere)
+		g.begun[k.group] = of
+	}
+	of[p] = elsewhere{since: time.Now()}
+}
+
+// takeElsewhere returns the parts of a group whose rows are to be read because others may have written them.
+func (g *groups) takeElsewhere(group string) (plans []*partPlan) {
+	g.mu.Lock()
+	due := make(map[*groupPart]elsewhere)
+	for p, e := range g.begun[group] {
+		if e.due() {
+			due[p] = e
+		}
+	}
+	g.mu.Unlock()
+	for p, e := range due {
+		e.looks = min(e.looks+1, seldom)
+		p.mu.Lock()
+		if p.others.After(e.since) {
+			e.looks = 0
+		}
+		p.mu.Unlock()
+		e.since = time.Now()
+		due[p] = e
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for p, e := range due {
+		if of := g.begun[group]; of != nil {
+			of[p] = e
+		}
+		if _, ok := g.unsettled[group][p]; !ok { // that is looked at anyway
+			plans = append(plans, &partPlan{part: p})
+		}
+	}
+	return plans
+}
+
 // committed takes note of an accepted commit.
 func (g *groups) committed(p *groupPart) {
 	g.mu.Lock()
@@ -75,6 +140,11 @@ func (g *groups) atRest(group string) bool {
 	defer g.mu.Unlock()
 	for _, r := range g.unsettled[group] {
 		if r.due() {
+			return true
+		}
+	}
+	for _, e := range g.begun[group] {
+		if e.due() {
 			return true
 		}
 	}
@@ -133,6 +203,7 @@ func (g *groups) undecided(parts []*partPlan) {
 // allow. What fails is only put off: the next commit writes them as well.
 func (c *conn) settleSources(ctx context.Context, call *commitCall) {
 	plans, again := c.gw.groups.takeRested(call.group)
+	plans = append(plans, c.gw.groups.takeElsewhere(call.group)...)
 	for _, p := range again {
 		if c.mayRise(call.group, p.part) {
 			plans = append(plans, p)

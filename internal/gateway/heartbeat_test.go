@@ -34,6 +34,33 @@ func TestHeartbeatCountsDecidedTransactions(t *testing.T) {
 	w.wantStored(g, orders, 0, 100, "tandem:1:0:100")
 }
 
+// So it is where they are committed through another gateway, which sees no heartbeats of the group.
+func TestHeartbeatCountsWhatIsCommittedElsewhere(t *testing.T) {
+	t.Parallel()
+	w := anyWorld(t)
+	orders, g, view := w.sourceAndView(1, 100, 2)
+	_ = w.slices(view)
+	joined := make(chan struct{}, 10)
+	member := w.client(kgo.ConsumerGroup(g), kgo.ConsumeTopics(view), kgo.DisableAutoCommit(), kgo.HeartbeatInterval(50*time.Millisecond), kgo.RequireStableFetchOffsets(),
+		kgo.OnPartitionsAssigned(func(context.Context, *kgo.Client, map[string][]int32) { joined <- struct{}{} }))
+	go func() {
+		for t.Context().Err() == nil {
+			member.PollFetches(t.Context())
+		}
+	}()
+	<-joined
+	other := w.another()
+	first, second := other.transaction(g+"-a"), other.transaction(g+"-b")
+	first.commit(g, view, 0, 100)
+	second.commit(g, view, 1, 100)
+	first.end(true)
+	second.end(true)
+	w.until("the source row says so", func() bool {
+		at, _ := w.stored(g, orders, 0)
+		return at == 100
+	})
+}
+
 // The last member to leave brings the source row up to date before it is told that it has left: no heartbeat would do it any more.
 func TestLastToLeaveCountsWhatWasCommittedSideBySide(t *testing.T) { lastToLeave(t, t.Context()) }
 

@@ -42,14 +42,21 @@ func init() {
 func (g *groups) low(group string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return len(g.unsettled[group]) > 0
+	return len(g.unsettled[group]) > 0 || len(g.begun[group]) > 0
 }
 
 // lowParts returns the parts of which that is so.
 func (g *groups) lowParts(group string) (plans []*partPlan) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, p := range slices.Collect(maps.Keys(g.unsettled[group])) {
+	parts := maps.Clone(g.unsettled[group])
+	if parts == nil {
+		parts = make(map[*groupPart]rest)
+	}
+	for p := range g.begun[group] { // others may have committed elsewhere
+		parts[p] = rest{}
+	}
+	for p := range parts {
 		plans = append(plans, &partPlan{part: p})
 	}
 	return plans

@@ -266,6 +266,11 @@ func (c *conn) startsOf(ctx context.Context, req *kmsg.OffsetFetchRequest, g *fe
 		}
 		c.gw.facts.attach(pictures[k], k)
 	}
+	if stable { // a consumer that begins, and no tool that looks
+		for k, views := range parts {
+			c.gw.groups.began(k, views)
+		}
+	}
 	wctx, cancel := context.WithTimeout(ctx, ownEndWait)
 	defer cancel()
 	var work errgroup.Group
