@@ -41,7 +41,7 @@ func TestHeartbeatCountsWhatIsCommittedElsewhere(t *testing.T) {
 	orders, g, view := w.sourceAndView(1, 100, 2)
 	_ = w.slices(view)
 	joined := make(chan struct{}, 10)
-	member := w.client(kgo.ConsumerGroup(g), kgo.ConsumeTopics(view), kgo.DisableAutoCommit(), kgo.HeartbeatInterval(50*time.Millisecond), kgo.RequireStableFetchOffsets(),
+	member := w.client(kgo.ConsumerGroup(g), kgo.ConsumeTopics(view), kgo.DisableAutoCommit(), kgo.HeartbeatInterval(50*time.Millisecond),
 		kgo.OnPartitionsAssigned(func(context.Context, *kgo.Client, map[string][]int32) { joined <- struct{}{} }))
 	go func() {
 		for t.Context().Err() == nil {
