@@ -20,6 +20,7 @@ type chunkMemory struct {
 	charge func(bytes int64)      // tells the cache
 	drop   func(victims []*chunk) // takes chunks away from their places; called with no lock of this file
 	waits  atomic.Int64           // reads that had to wait
+	unread atomic.Int64           // bytes of answers that were copied, see coop_unread.go
 
 	mu    sync.Mutex
 	held  int64

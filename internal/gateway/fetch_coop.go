@@ -60,16 +60,20 @@ func (c *conn) handleCooperative(ctx context.Context, req *kmsg.FetchRequest) (k
 		}
 	}
 	m := c.gw.coop.memory
-	w := newWaiter(c, ask, began, req.IsolationLevel == 1, req.MaxBytes, max(m.max/answerPart, chunkBytes))
+	w := newWaiter(c, ask, began, req.IsolationLevel == 1, req.MaxBytes, m.answerMost())
 	parts, err := c.coopParts(ctx, req, ask)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { // its connection may have ended
-		w.end()
+	release := func() {
 		for _, p := range parts {
 			m.unpin(p.pins)
+			p.pins, p.batches = nil, nil
 		}
+	}
+	defer func() { // its connection may have ended
+		w.end()
+		release()
 	}()
 	waits := ask.MaxRecords != 0 && ask.SessionTimeout > 0
 	for _, p := range parts {
@@ -99,7 +103,7 @@ func (c *conn) handleCooperative(ctx context.Context, req *kmsg.FetchRequest) (k
 	if w.left() {
 		w.takeBack(parts)
 	}
-	err = c.writeCooperative(req, parts)
+	err = c.writeCooperative(req, parts, release)
 	if err != nil {
 		w.takeBack(parts)
 	}
@@ -228,8 +232,8 @@ func (p *place) goesOn(members map[string]int32) bool {
 	return false
 }
 
-// writeCooperative sends the answer.
-func (c *conn) writeCooperative(req *kmsg.FetchRequest, parts []*coopPart) error {
+// writeCooperative sends the answer, and may let go of what it refers to before that is over.
+func (c *conn) writeCooperative(req *kmsg.FetchRequest, parts []*coopPart, release func()) error {
 	w := &fetchWriter{version: req.Version, flexible: true, buf: make([]byte, 0, 1024)}
 	w.buf = append(w.buf, 0, 0, 0, 0)
 	w.buf = kbin.AppendInt32(w.buf, c.answering)
@@ -256,9 +260,7 @@ func (c *conn) writeCooperative(req *kmsg.FetchRequest, parts []*coopPart) error
 	w.flush()
 	head := w.bufs[0]
 	binary.BigEndian.PutUint32(head, uint32(w.size-4))
-	c.toClient(w.size)
-	_, err := w.bufs.WriteTo(c.client)
-	return err
+	return c.writeHeld(w.bufs, w.size, c.gw.coop.memory, release)
 }
 
 // acquired is the tags of a partition: AcquiredRanges, if there are any.

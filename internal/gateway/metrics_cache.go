@@ -16,7 +16,8 @@ func (m *metrics) gauge(name, help string, value func() int64) {
 
 // registerCoop shows the memory of cooperative fetches.
 func (m *metrics) registerCoop(c *chunkMemory) {
-	m.gauge("tandem_memory_cooperative_bytes", "Memory of what was read for cooperative fetches, at most a quarter of tandem_memory_limit_bytes, which it is a part of.", c.usage)
+	m.gauge("tandem_memory_cooperative_bytes", "Memory of what was read for cooperative fetches, a quarter of tandem_memory_limit_bytes, which it is a part of, and little more at most.", c.usage)
+	m.gauge("tandem_memory_cooperative_unread_bytes", "Memory of answers to cooperative fetches that their clients do not read, beside tandem_memory_cooperative_bytes; part of tandem_memory_limit_bytes, too.", c.unread.Load)
 	m.counter("tandem_cooperative_waits_total", "Reads for cooperative fetches that waited for memory.", c.waits.Load)
 }
 
