@@ -54,6 +54,7 @@ func (c *Client) begin(m mode) error {
 
 // Run calls handler for the records until ctx ends or Close is called; then it drains: nothing more begins, handlers may end within DrainTimeout, what is
 // done is committed, the group is left, and Run returns nil. No goroutine is left then but handlers that ignore their contexts. A handler that panics has failed with that as its error.
+// Where the gateway or the cluster does not answer, that ends 5 s after the DrainTimeout, and Run returns some seconds later at most: what is not committed by then others do again, once the group's session of this member is over.
 //
 // It returns an error without delay if it cannot start, and after draining if it cannot go on: a *StoppedError, or what the cluster refuses for
 // good, such as the rights to the group. Errors that may pass are logged and waited out.

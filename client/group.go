@@ -34,8 +34,6 @@ func (s *session) join(ctx context.Context, opts []kgo.Opt) error {
 		return fmt.Errorf("client: %w", err)
 	}
 	opts = append(opts, kgo.ConsumerGroup(s.cfg.group), kgo.ConsumeTopics(s.cfg.topics...), kgo.DisableAutoCommit())
-	// With the session ends what its callbacks wait for: closing it waits for them.
-	opts = append(opts, kgo.WithContext(s.ctx))
 	opts = append(opts, s.balancer.Opts()...)
 	// Its callbacks may come before NewClient returns.
 	s.mu.Lock()

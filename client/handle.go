@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tandem-kafka/tandem/client/internal/executor"
+	"github.com/tandem-kafka/tandem/client/internal/produce"
 )
 
 type task = executor.Task[*kgo.Record]
@@ -102,7 +103,7 @@ func (s *session) writeDeadLetter(ctx context.Context, t *task) executor.Result 
 		o.bring(t)
 		return executor.Result{}
 	}
-	if err := s.data[0].ProduceSync(ctx, letter).FirstErr(); err != nil {
+	if err := produce.Sync(ctx, s.data[0], letter); err != nil {
 		return executor.Result{Err: fmt.Errorf("dead letter to topic %s: %w", s.cfg.deadLetter, err)}
 	}
 	return executor.Result{}

@@ -29,10 +29,10 @@ func (l *lookout) OnBrokerDisconnect(kgo.BrokerMetadata, net.Conn) {
 	}
 }
 
-// enter makes the client of the member.
+// enter makes the client of the member. With the session ends what its callbacks wait for, and a join that nobody answers: closing it waits for both.
 func (s *session) enter(opts []kgo.Opt) (err error) {
 	l := &lookout{}
-	if s.group, err = kgo.NewClient(append(opts, kgo.WithHooks(l))...); err == nil {
+	if s.group, err = kgo.NewClient(append(opts, kgo.WithContext(s.ctx), kgo.WithHooks(l))...); err == nil {
 		l.client.Store(s.group)
 	}
 	return err

@@ -46,14 +46,18 @@ func ShareByRecord() Option { return func(c *config) { c.byRecord, c.order = tru
 func SessionTimeout(d time.Duration) Option { return func(c *config) { c.session = d } }
 
 // Cooperative lets the member go on through a rebalance with what it keeps. Without it a member finishes what it has begun
-// before each rebalance, and begins again after it.
+// before each rebalance, and begins again after it: that is long where a member was killed and is started again at once, see Handover.
 func Cooperative() Option { return func(c *config) { c.cooperative = true } }
 
 // Transactional is for exactly once: what handlers write with Record.Produce, dead letters too, goes to Kafka in transactions, together with the commits of the records that it is made of. The id is the
-// transactional.id: each process that runs has its own, and it is best the same one each time the process starts, such as the name of a pod. Who starts with an id fences whoever has it.
+// transactional.id: each process that runs has its own, and it is best the same one each time the process starts, such as the name of a pod. Who starts with an id fences whoever has it: that one
+// ends with ErrFenced at its next transaction; as long as it has nothing to write, it does not learn of it.
 //
 // There is a transaction for each CommitInterval (default 100 ms then), of all that is done by then; handlers do not wait for it. When one is aborted, what it had is written again by the next one, and no handler runs again. It
 // begins when it has all that it is to have, so it is open for some milliseconds; brokers abort that of a process which dies in the middle after 10 s (kgo.TransactionTimeout in KgoOpts), and the records of its key ranges wait so long. Isolation is ReadCommitted.
+//
+// With Run it needs no individual commits: without a gateway, or where the gateway has individual.commit.enable off, members get whole partitions, and a transaction has an ordinary offset, and the outputs of the records below it;
+// those of records above the first one that is not done wait for it, or are forgotten with it, so that exactly once holds as well. Transact needs them.
 func Transactional(id string) Option { return func(c *config) { c.transactional = &id } }
 
 // InProcess carries a Tandem gateway in this process, straight against any Kafka cluster: nothing has to be deployed, and Bootstrap
@@ -140,7 +144,8 @@ func MaxBuffered(records int, bytes int64) Option {
 }
 
 // DrainTimeout sets how long handlers may go on when their key ranges are taken away, and on Close. Then their contexts are
-// cancelled, and their records are done again by whoever gets them. Without individual commits what lies below the last record that was begun is done within this time, too. Others wait for it, so it has to be well below the group's rebalance timeout (1 min). Default 10 s.
+// cancelled, and their records are done again by whoever gets them. Without individual commits what lies below the last record that was begun is done within this time, too. On Close,
+// commits and leaving the group may take 5 s more, and what is cut off then some seconds: 10 s beyond it is what a process needs before it is killed, at most. Others wait for it, so it has to be well below the group's rebalance timeout (1 min). Default 10 s.
 func DrainTimeout(d time.Duration) Option { return func(c *config) { c.drain = d } }
 
 // OnAssigned is called with the key ranges that the client gets, when it has begun with them. It must return soon, as OnRevoked and OnLost. With ShareByRecord all three

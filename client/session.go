@@ -247,8 +247,15 @@ func (s *session) drain() time.Duration {
 	return s.cfg.drain
 }
 
-// end gives up everything gracefully, and ends all goroutines. When ctx ends before, what is not done and committed by then is left.
+// endMargin is how long the end may take beyond the drain timeout for commits, marks and leaving the group, before all that is left. What can only be cut off then takes
+// a moment more: handlers that do not return (1 s), an open transaction (2 s).
+const endMargin = 5 * time.Second
+
+// end gives up everything gracefully, and ends all goroutines. When ctx ends before, or nobody answers for the drain timeout and endMargin, what is not done and committed by then is left.
 func (s *session) end(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, s.drain()+endMargin)
+	defer cancel()
+	defer context.AfterFunc(ctx, s.cancel)() // what goes on beside: callbacks of the group, and Transact
 	if s.coop != nil && s.group != nil && s.runner != nil {
 		s.coop.stop()
 		if _, err := s.runner.Close(ctx, s.drain()); err != nil && !errors.Is(err, run.ErrClosed) {
@@ -260,7 +267,10 @@ func (s *session) end(ctx context.Context) {
 		s.balancer.GiveUp(ctx)
 	}
 	if s.group != nil {
-		if err := s.group.LeaveGroupContext(ctx); err != nil && ctx.Err() == nil {
+		switch err := s.group.LeaveGroupContext(ctx); {
+		case errors.Is(ctx.Err(), context.DeadlineExceeded):
+			s.log.Warn("the group could not be left in time: nobody answers; what is not committed is done again by others, once this member's session has ended", "drain_timeout", s.drain(), "beyond", endMargin)
+		case err != nil && ctx.Err() == nil:
 			s.log.Warn("leaving the group failed", "error", err)
 		}
 	}
@@ -278,17 +288,7 @@ func (s *session) end(ctx context.Context) {
 		s.fetcher.Close()
 	}
 	s.work.Wait()
-	if s.txn != nil {
-		s.txn.producer.Close()
-	}
-	if s.group != nil {
-		s.group.Close()
-	}
-	for _, c := range s.data {
-		if c != nil {
-			c.Close()
-		}
-	}
+	s.closeClients()
 	if s.gw != nil {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
@@ -296,4 +296,18 @@ func (s *session) end(ctx context.Context) {
 			s.log.Warn("the gateway in this process did not end in time", "error", err)
 		}
 	}
+}
+
+// closeClients closes all clients at once, since each waits up to a second for servers that do not answer.
+func (s *session) closeClients() {
+	var closing sync.WaitGroup
+	if s.txn != nil {
+		closing.Go(s.txn.close)
+	}
+	for _, c := range append(s.data[:], s.group) {
+		if c != nil {
+			closing.Go(c.Close)
+		}
+	}
+	closing.Wait()
 }

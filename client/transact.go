@@ -35,6 +35,9 @@ func (c *Client) Transact(ctx context.Context, records []*Record, output ...*kgo
 	if !s.individual() {
 		return errors.New("client: Transact needs individual commits: a Tandem gateway, or client.InProcess")
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)() // Close waits for who is at it
 	out := &outputs{largest: s.txn.largest}
 	if err := out.add(output); err != nil {
 		return err
@@ -67,6 +70,9 @@ func (c *Client) Transact(ctx context.Context, records []*Record, output ...*kgo
 		}
 		h.records, h.out = of, out // it may have been committed
 		if ctx.Err() != nil || transact.Lasting(err) || s.txn.over() != nil || !pause(ctx, rejoinPause) {
+			if s.ctx.Err() != nil {
+				err = fmt.Errorf("%w: %w", ErrClosed, err)
+			}
 			return err
 		}
 		if done, err := s.txn.handled(ctx, of); done || err != nil {

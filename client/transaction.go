@@ -170,6 +170,13 @@ func (t *transactions) try(ctx context.Context, as *author, entries []commits.En
 	return failed, err
 }
 
+// close ends the producer, once nobody uses it: the session has ended, and with it what they wait for.
+func (t *transactions) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.producer.Close()
+}
+
 // refused ends the session after an error that would come again and again.
 func (t *transactions) refused(err error) {
 	switch {
@@ -180,6 +187,7 @@ func (t *transactions) refused(err error) {
 	default:
 		return
 	}
+	t.s.log.Error("there can be no further transaction: the client ends", "error", t.dead)
 	t.s.fail(t.dead)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tandem-kafka/tandem/client/internal/fetcher"
+	"github.com/tandem-kafka/tandem/client/internal/produce"
 	"github.com/tandem-kafka/tandem/keyrange"
 )
 
@@ -27,30 +28,46 @@ type Store struct {
 	group  string
 	log    *slog.Logger
 
-	work       sync.Mutex // held while the topic is asked or written; before mu
-	partitions int32      // of the topic, 0: not known
-	partition  int32      // the group's
-	next       int64      // to be read
-	refused    bool       // there are no rights
+	work       chan struct{} // holds a value while nobody asks or writes the topic; taken before mu
+	partitions int32         // of the topic, 0: not known
+	partition  int32         // the group's
+	next       int64         // to be read
+	refused    bool          // there are no rights
 
 	mu     sync.Mutex
 	states map[ID]State
 	marks  map[MarkID]Mark
+	doubt  map[ID]struct{} // what was written last of these may have come to the topic or not: states has what is there if it has, and it is written again in any case
 }
 
 // New returns a Store that knows nothing yet.
 func New(client *kgo.Client, reader *fetcher.Fetcher, group string, log *slog.Logger) *Store {
-	return &Store{client: client, reader: reader, group: group, log: log, states: map[ID]State{}, marks: map[MarkID]Mark{}}
+	s := &Store{client: client, reader: reader, group: group, log: log, work: make(chan struct{}, 1), states: map[ID]State{}, marks: map[MarkID]Mark{}, doubt: map[ID]struct{}{}}
+	s.work <- struct{}{}
+	return s
+}
+
+// begin takes s.work, and returns what gives it back.
+func (s *Store) begin(ctx context.Context) (end func(), err error) {
+	select {
+	case <-s.work:
+		return func() { s.work <- struct{}{} }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // CatchUp returns when everything that was in the topic at the time of the call is known here.
 func (s *Store) CatchUp(ctx context.Context) error {
-	s.work.Lock()
-	defer s.work.Unlock()
+	end, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
 	if s.refused {
 		return nil
 	}
-	err := s.catchUp(ctx)
+	err = s.catchUp(ctx)
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
 		s.partitions = 0
 		s.forget()
@@ -110,6 +127,7 @@ func (s *Store) forget() {
 	s.next = 0
 	clear(s.states)
 	clear(s.marks)
+	clear(s.doubt)
 }
 
 func (s *Store) apply(r *kgo.Record) {
@@ -218,22 +236,36 @@ type Change struct {
 	*State
 }
 
-// Save makes changes durable (acks=all). Those that change nothing cost nothing.
+// Save makes changes durable (acks=all). Those that change nothing cost nothing. After an error each of them may be durable or not, and those that are saved next are after it.
 func (s *Store) Save(ctx context.Context, changes []Change) error {
-	s.work.Lock()
-	defer s.work.Unlock()
-	news := s.news(changes)
-	err := s.write(ctx, len(news), func(i int) (*kgo.Record, error) {
-		c := &news[i]
-		return encode(s.partition, key{Group: s.group, Topic: c.Topic, Partition: c.Partition, Offset: c.Offset}, c.State)
-	})
+	end, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}
+	defer end()
+	news := s.news(changes)
+	err = s.write(ctx, len(news), func(i int) (*kgo.Record, error) {
+		c := &news[i]
+		return encode(s.partition, key{Group: s.group, Topic: c.Topic, Partition: c.Partition, Offset: c.Offset}, c.State)
+	})
 	for _, c := range news {
+		s.saved(c, err == nil)
+	}
+	return err
+}
+
+// saved notes that a change was written; not sure: or it may be, so that the topic may have the state before or the one after: it must not be forgotten that it has one.
+func (s *Store) saved(c Change, sure bool) {
+	if sure || c.State != nil {
 		s.set(c.ID, c.State)
 	}
-	return nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sure {
+		delete(s.doubt, c.ID)
+	} else {
+		s.doubt[c.ID] = struct{}{}
+	}
 }
 
 // news are the changes that change something.
@@ -244,7 +276,8 @@ func (s *Store) news(changes []Change) (news []Change) {
 		if c.State != nil {
 			c.Cause = c.Cause[:min(len(c.Cause), maxCause)]
 		}
-		if old, ok := s.states[c.ID]; c.State == nil && ok || c.State != nil && old != *c.State {
+		_, doubted := s.doubt[c.ID]
+		if old, ok := s.states[c.ID]; doubted || c.State == nil && ok || c.State != nil && old != *c.State {
 			news = append(news, c)
 		}
 	}
@@ -257,21 +290,23 @@ type MarkChange struct {
 	*Mark
 }
 
-// SaveMarks makes marks durable (acks=all).
+// SaveMarks makes marks durable (acks=all). After an error each of them may be durable or not, and is kept in mind.
 func (s *Store) SaveMarks(ctx context.Context, changes []MarkChange) error {
-	s.work.Lock()
-	defer s.work.Unlock()
-	err := s.write(ctx, len(changes), func(i int) (*kgo.Record, error) {
-		c := &changes[i]
-		return encode(s.partition, key{Group: s.group, Topic: c.Topic, Partition: c.Partition, Session: c.Session}, c.Mark)
-	})
+	end, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}
+	defer end()
+	err = s.write(ctx, len(changes), func(i int) (*kgo.Record, error) {
+		c := &changes[i]
+		return encode(s.partition, key{Group: s.group, Topic: c.Topic, Partition: c.Partition, Session: c.Session}, c.Mark)
+	})
 	for _, c := range changes {
-		s.setMark(c.MarkID, c.Mark)
+		if err == nil || c.Mark != nil {
+			s.setMark(c.MarkID, c.Mark)
+		}
 	}
-	return nil
+	return err
 }
 
 // Marks returns the marks of a partition, by session.
@@ -306,7 +341,7 @@ func (s *Store) write(ctx context.Context, n int, record func(i int) (*kgo.Recor
 		}
 		records[i] = r
 	}
-	err := s.client.ProduceSync(ctx, records...).FirstErr()
+	err := produce.Sync(ctx, s.client, records...)
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
 		s.partitions = 0 // it was deleted
 	}
