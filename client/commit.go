@@ -31,8 +31,9 @@ func (s *session) commit(ctx context.Context, list []executor.Commit) []error {
 	for s.again(ctx, failed, as) {
 		failed = s.commitOnce(ctx, as, list, entries, of)
 	}
+	over := s.txn != nil && s.txn.over() != nil // that was said
 	for e, err := range failed {
-		if err != nil {
+		if err != nil && !over {
 			s.commitFailed(tpOf(entries[e].Topic, entries[e].Partition.Partition), err)
 		}
 	}

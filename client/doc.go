@@ -49,7 +49,7 @@
 //		return r.Produce(&kgo.Record{Topic: "orders.priced", Key: r.Key, Value: price(r.Value)})
 //	})
 //
-// Each running process needs an id of its own. One that another process takes over ends with ErrFenced.
+// Each running process needs an id of its own. One that another process takes over ends with ErrFenced, at its next transaction.
 //
 // # What is guaranteed
 //
@@ -64,6 +64,9 @@
 // A member notices within 200 ms (its heartbeat interval) that the group changes, so keys change hands in a fraction of a second when a member joins or leaves with Close; what counts beside it is how
 // long the handlers that have begun still take. The keys of a process that was killed or is frozen wait for the session timeout, 15 s. KgoOpts changes
 // both: kgo.HeartbeatInterval, where a coordinator has to bear thousands of members, and kgo.SessionTimeout, not below the brokers' group.min.session.timeout.ms (6 s).
+//
+// Who joins within the session timeout of a member that was killed, such as the same process started again by its supervisor, begins a rebalance that Kafka completes only when the dead member's session ends. Without
+// Cooperative all members have given up their keys by then, so that all keys wait, for up to the session timeout; with it the others go on with what they have meanwhile, and only the dead one's keys wait.
 //
 // Partitions that a topic gets are seen within 10 s (kgo.MetadataMaxAge). Keys are then shared anew, by the new number of partitions: nothing is lost, and each key's records of a partition stay in order, but
 // records above the first that is not done, some of what is in memory, are done again.

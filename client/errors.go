@@ -24,7 +24,8 @@ var ErrNoGateway = errors.New("client: ShareByKey, ShareByRecord and key ranges 
 // ErrNotTransactional is returned by Record.Produce where there is no transaction to write in.
 var ErrNotTransactional = errors.New("client: no transaction: Produce is for handlers, while they run, of a client with client.Transactional")
 
-// ErrFenced is Run's error, and Poll's, when another process has begun with the same transactional id.
+// ErrFenced is Run's error, and Poll's, when another process has begun with the same transactional id. Kafka tells
+// a process that at its next transaction: one that has nothing to write goes on, and has its part of the group, until then.
 var ErrFenced = transact.ErrFenced
 
 // StoppedError is Run's error when a record was given up and StopOnFailure holds.

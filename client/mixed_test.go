@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 
@@ -24,10 +25,12 @@ func (l *logs) Write(p []byte) (int, error) {
 	return l.buf.Write(p)
 }
 
-func (l *logs) has(text string) bool {
+func (l *logs) has(text string) bool { return strings.Contains(l.text(), text) }
+
+func (l *logs) text() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return bytes.Contains(l.buf.Bytes(), []byte(text))
+	return l.buf.String()
 }
 
 func (l *logs) option() Option { return Logger(slog.New(slog.NewTextHandler(l, nil))) }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,6 +20,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tandem-kafka/tandem/internal/gateway"
 )
 
 // way is how a transactional client reaches the cluster.
@@ -278,12 +281,48 @@ func TestTransactionsTimeOut(t *testing.T) {
 	})
 }
 
-// Who begins with a transactional id ends the one who has it, with an error that says so.
+// A gateway that has individual commits off: partitions are whole, their offsets ordinary, and each record's output is written once.
+func TestTransactionsWithoutIndividualCommits(t *testing.T) {
+	t.Parallel()
+	const n, keys = 300, 10
+	w := newWorld(t, func(c *gateway.Config) { c.IndividualCommits, c.CooperativeFetch = false, false })
+	w.Topic("t", 2)
+	w.Topic("out", 3)
+	w.produce("t", n, keys)
+	w.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.EndTxn}, Err: kerr.UnknownServerError, Count: 2})
+	slow := func(_ context.Context, r *Record) error { // what is done above it is not written before it
+		if string(r.Key) == "k3" && string(r.Value) == "9" && r.Attempt < 3 {
+			return errors.New("not yet")
+		}
+		return r.Produce(copyOf(r))
+	}
+	c := w.run(slow, ShareByKey(), Transactional("me"), Retry(Backoff{First: 50 * time.Millisecond}, 0))
+	w.until("some are written", func() bool {
+		offsets, err := kadm.NewClient(w.Direct()).FetchOffsets(t.Context(), "g")
+		return err == nil && len(offsets["t"]) > 0
+	})
+	c.close()
+	d := w.run(slow, ShareByKey(), Transactional("me"), Retry(Backoff{First: 50 * time.Millisecond}, 0))
+	w.wantWritten(n, keys)
+	d.close()
+	offsets, err := kadm.NewClient(w.Direct()).FetchOffsets(t.Context(), "g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := int64(0)
+	offsets.Each(func(o kadm.OffsetResponse) { sum += o.At })
+	if sum != n {
+		t.Errorf("the ordinary offsets are %v", offsets)
+	}
+}
+
+// Who begins with a transactional id ends the one who has it, with an error that says so, and one line in the log.
 func TestFencedByAnotherProcess(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, opts func(w *world) []Option) {
 		w := newPipeline(t, 100, 10)
-		c := w.run(w.judge("first", copies), append(opts(w), Transactional("me"))...)
+		log := &logs{}
+		c := w.run(w.judge("first", copies), append(opts(w), Transactional("me"), log.option())...)
 		w.wantWritten(100, 10)
 		var handled atomic.Int64
 		d := w.run(func(ctx context.Context, r *Record) error { // of another group, so that both may handle a record at once
@@ -294,6 +333,9 @@ func TestFencedByAnotherProcess(t *testing.T) {
 		w.produce("t", 10, 10)
 		if err := c.result(); !errors.Is(err, ErrFenced) {
 			t.Errorf("Run returned %v", err)
+		}
+		if said := log.text(); strings.Count(said, "no further transaction") != 1 || strings.Contains(said, "tried again") {
+			t.Errorf("the log of who was fenced says %s", said)
 		}
 		w.until("the other one works on", func() bool { return handled.Load() >= 110 })
 		d.close()
