@@ -18,8 +18,8 @@ const (
 	// comeWithin is how long, in ms, what is kept waits for its member when its records are there and somebody has nothing to do: longer than from an answer
 	// to the next fetch; and stayFor when nobody waits for it.
 	comeWithin, stayFor = 4, 500
-	// releaseAfter is how long, in ms, what was left stays for members of this gateway before it is given back to all.
-	releaseAfter = 50
+	// releaseAfter is how long, in ms, what was left stays for members of this gateway before it is given back to all, and at most while that fails.
+	releaseAfter, releaseAtMost = 50, 1000
 )
 
 // placeMember is a member as a place knows it by its fetches.
@@ -245,9 +245,12 @@ func mostOf(numbers []int64, turn int) (at int) {
 	return at
 }
 
+// releaseIn is how long, in ms, after it was left something is given back: longer while the log takes nothing. p.mu is held.
+func (p *place) releaseIn() int64 { return min(int64(releaseAfter)<<min(p.refused, 10), releaseAtMost) }
+
 // release gives back what members did not come for, or do not have, and nobody else here has taken. p.mu is held.
 func (p *place) release(now int64) (entries []acquire.Entry) {
-	if p.left == 0 || now-p.left < releaseAfter {
+	if p.left == 0 || now-p.left < p.releaseIn() {
 		return nil
 	}
 	p.left = 0

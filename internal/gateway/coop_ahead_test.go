@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -113,5 +114,31 @@ func TestWhatIsGivenBackCounts(t *testing.T) {
 	for attempt := 1; attempt <= 20; attempt++ {
 		members[attempt/2%2].wantGiven(fmt.Sprintf("0-9#%d", attempt))
 		members[attempt/2%2].giveBack()
+	}
+}
+
+// What is to be given back is tried again ever later, up to 1 s, while the log takes nothing; and soon when it has taken something.
+func TestGivingBackToALogThatTakesNothing(t *testing.T) {
+	w := ranged(t, func(c *Config) { c.CooperativeFetch = true })
+	p := w.gw.coop.place(factKey{"g", "orders", 0}, -1)
+	p.running = true // as if it waited
+	entries := []acquire.Entry{{First: 1, Last: 2, ID: 3, Attempt: 1}}
+	none, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, want := range []int64{100, 200, 400, 800, 1000, 1000} {
+		p.append(none, nil, entries)
+		if p.left == 0 {
+			t.Fatal("it is not tried again")
+		}
+		left := p.left
+		if p.release(left + want - 1); p.left == 0 {
+			t.Errorf("it is tried again within %d ms", want)
+		}
+		if p.release(left + want); p.left != 0 {
+			t.Errorf("it is not tried again after %d ms", want)
+		}
+	}
+	if p.append(t.Context(), nil, entries); p.releaseIn() != releaseAfter {
+		t.Errorf("what is left next is given back after %d ms", p.releaseIn())
 	}
 }

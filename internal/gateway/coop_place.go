@@ -41,6 +41,7 @@ type place struct {
 	disturbed  bool             // nothing is told until what is done was read
 	behind     map[string]int64 // since when members do not come for what is kept for them
 	left       int64            // when something was last left
+	refused    int              // how often in a row the log did not take what was to be appended
 	outbox     []acquire.Entry  // to append with the next round
 	cleaned    time.Time
 	cleaning   bool
@@ -326,7 +327,9 @@ func (p *place) append(ctx context.Context, grants []*grant, entries []acquire.E
 		g.free()
 		disturbed = disturbed || g.disturbed
 	}
-	if err != nil {
+	if p.refused++; err == nil {
+		p.refused = 0
+	} else {
 		for i := range entries {
 			delete(p.planned, entries[i].ID)
 			switch e := &entries[i]; {

@@ -37,7 +37,7 @@ func (p *place) plan(open []*waiting) (grants []*grant, entries []acquire.Entry,
 		idle = min(idle, max(time.Millisecond, time.Duration(at-now)*time.Millisecond))
 	}
 	if p.left != 0 {
-		idle = min(idle, releaseAfter*time.Millisecond)
+		idle = min(idle, time.Duration(p.releaseIn())*time.Millisecond)
 	}
 	open = slices.DeleteFunc(open, func(w *waiting) bool { return !p.isHere(w) })
 	entries, p.outbox = append(p.outbox, p.release(now)...), nil
