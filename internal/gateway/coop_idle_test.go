@@ -13,28 +13,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// sendFor is send for several partitions.
-func (m *cooperating) sendFor(wait time.Duration, partitions []int32) *raw {
-	m.w.t.Helper()
-	req := kmsg.NewPtrFetchRequest()
-	req.SetVersion(12)
-	req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.SessionEpoch = int32(wait.Milliseconds()), 1, 1<<20, -1
-	if err := tandemmsg.WriteCooperative(req, m.ask); err != nil {
-		m.w.t.Fatal(err)
-	}
-	t := kmsg.NewFetchRequestTopic()
-	t.Topic = m.topic
-	for _, partition := range partitions {
-		p := kmsg.NewFetchRequestTopicPartition()
-		p.Partition, p.PartitionMaxBytes = partition, 1<<20
-		t.Partitions = append(t.Partitions, p)
-	}
-	req.Topics = append(req.Topics, t)
-	r := m.w.dial(m.on)
-	r.send(req)
-	return r
-}
-
 // givenOf is what the answer to a fetch of several partitions gives, by partition.
 func (r *raw) givenOf() (given map[int32][]tandemmsg.AcquiredRange) {
 	r.t.Helper()
@@ -81,7 +59,7 @@ func TestIdlePlacesHoldNothing(t *testing.T) {
 			return !p.chunks.polling || len(p.waiters) == 0
 		})
 	}
-	r := m.sendFor(time.Minute, partitions)
+	r := m.send(time.Minute, partitions...)
 	w.until("all wait at the end", waits)
 	if n := memory.usage(); n != 0 {
 		t.Errorf("they hold %d bytes", n)
@@ -98,7 +76,7 @@ func TestIdlePlacesHoldNothing(t *testing.T) {
 	other.fetch(0)
 	last := int64(-1)
 	w.until("the backlog is read", func() bool {
-		for _, r := range other.sendFor(time.Second, []int32{idle}).givenOf()[idle] {
+		for _, r := range other.send(time.Second, idle).givenOf()[idle] {
 			last = max(last, r.Last)
 		}
 		return last == backlog-1

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -36,22 +35,37 @@ func (w *world) cooperate(group, topic string) *cooperating {
 		ask: tandemmsg.Cooperative{Group: group, Generation: generation, Member: id, SessionTimeout: 120_000, MaxRecords: 100}}
 }
 
-// send sends a fetch, which waits for up to so long.
-func (m *cooperating) send(wait time.Duration) *raw {
+// send sends a fetch, which waits for up to so long; without partitions of partition 0.
+func (m *cooperating) send(wait time.Duration, partitions ...int32) *raw {
 	m.w.t.Helper()
+	r := m.w.dial(m.on)
+	r.send(m.request(wait, partitions...))
+	return r
+}
+
+func (m *cooperating) request(wait time.Duration, partitions ...int32) *kmsg.FetchRequest {
+	m.w.t.Helper()
+	if len(partitions) == 0 {
+		partitions = []int32{0}
+	}
 	req := kmsg.NewPtrFetchRequest()
 	req.SetVersion(12)
 	req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.SessionEpoch = int32(wait.Milliseconds()), 1, 1<<20, -1
-	t, p := kmsg.NewFetchRequestTopic(), kmsg.NewFetchRequestTopicPartition()
-	t.Topic, p.PartitionMaxBytes = m.topic, 1<<20
-	if err := cmp.Or(tandemmsg.WriteCooperative(req, m.ask), tandemmsg.SetAcquiredRanges(&p, m.has)); err != nil {
+	if err := tandemmsg.WriteCooperative(req, m.ask); err != nil {
 		m.w.t.Fatal(err)
 	}
-	t.Partitions = append(t.Partitions, p)
+	t := kmsg.NewFetchRequestTopic()
+	t.Topic = m.topic
+	for _, partition := range partitions {
+		p := kmsg.NewFetchRequestTopicPartition()
+		p.Partition, p.PartitionMaxBytes = partition, 1<<20
+		if err := tandemmsg.SetAcquiredRanges(&p, m.has); err != nil {
+			m.w.t.Fatal(err)
+		}
+		t.Partitions = append(t.Partitions, p)
+	}
 	req.Topics = append(req.Topics, t)
-	r := m.w.dial(m.on)
-	r.send(req)
-	return r
+	return req
 }
 
 // given is what the answer to a fetch gives.

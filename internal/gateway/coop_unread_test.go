@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // Answers that nobody reads hold up no other read, whatever carries them, and their clients get all of them when they read on.
@@ -92,4 +95,40 @@ func TestAnswersAreSmallWhileMuchLiesUnread(t *testing.T) {
 	if done(); m.answerMost() != most {
 		t.Error("what was read counts still")
 	}
+}
+
+// Members that never read, of several groups, in little memory: another member goes on, and gets all.
+func TestMembersThatNeverRead(t *testing.T) {
+	t.Parallel()
+	const stalled, records = 4, 800
+	w := ranged(t, func(c *Config) { c.CooperativeFetch, c.Limits.CacheBytes = true, 4<<20 })
+	topic, group := w.names()
+	w.topic(topic, 1)
+	c := w.client(kgo.ProducerBatchCompression(kgo.NoCompression()))
+	for range records {
+		c.Produce(t.Context(), &kgo.Record{Topic: topic, Value: bytes.Repeat([]byte("v"), 10_000)}, nil)
+	}
+	if err := c.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	memory := w.gw.coop.memory
+	for i := range stalled {
+		m := w.cooperate(fmt.Sprint(group, i), topic)
+		m.fetch(0) // its group does not rebalance any more
+		r, was := m.send(time.Second), memory.unread.Load()
+		for range 20 { // answers that lie in no buffer any more
+			r.send(m.request(time.Second))
+		}
+		w.until("it does not read", func() bool { return memory.unread.Load() > was })
+	}
+	m := w.cooperate(group, topic)
+	m.fetch(0)
+	w.until("another gets all", func() bool {
+		m.has = append(m.has, m.send(time.Second).givenOf()[0]...)
+		n := int64(0)
+		for _, r := range m.has {
+			n += r.Last - r.First + 1
+		}
+		return n == records
+	})
 }
