@@ -63,7 +63,7 @@ func nowMs() int64 { return time.Now().UnixMilli() }
 func (p *place) apply(records []factrecord.Handout) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now, kept := nowMs(), false
+	now, kept, free := nowMs(), false, false
 	for i := range records {
 		r := &records[i]
 		current, won := p.take(r, now)
@@ -78,6 +78,7 @@ func (p *place) apply(records []factrecord.Handout) {
 			p.left = now // its member was announced meanwhile: again
 			p.start()
 		}
+		free = free || current && won && r.Entry.Member == ""
 		if g := p.pending[r.Entry.ID]; g != nil && !r.Entry.Delete {
 			delete(p.pending, r.Entry.ID)
 			g.free()
@@ -91,6 +92,9 @@ func (p *place) apply(records []factrecord.Handout) {
 	}
 	if p.unclean = true; kept {
 		p.deliver(now)
+	}
+	if free && len(p.waiters) > 0 {
+		p.start()
 	}
 	p.tell()
 }

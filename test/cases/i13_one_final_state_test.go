@@ -86,6 +86,12 @@ func oneFinalState(t *testing.T, e engine, of kind) {
 		}
 		stop()
 		l.AwaitDone(t, 20*time.Second)
+		await(t, 20*time.Second, func() string { // what those who died had done and not committed is done again
+			if at, end := e.committed(t, group, source)[0], l.Ends(source)[0]; at != end {
+				return fmt.Sprintf("the stable offset is %d of %d", at, end)
+			}
+			return ""
+		})
 		stays.Close()
 		if at, end := e.committed(t, group, source)[0], l.Ends(source)[0]; at != end {
 			t.Errorf("the stable offset is %d of %d", at, end)

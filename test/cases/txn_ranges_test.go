@@ -9,6 +9,7 @@ import (
 
 	"github.com/tandem-kafka/tandem/internal/icommit/record"
 	"github.com/tandem-kafka/tandem/keyrange"
+	"github.com/tandem-kafka/tandem/tandemmsg"
 	"github.com/tandem-kafka/tandem/test/harness"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -300,10 +301,10 @@ func TestAcquiredRangesInTransactions(t *testing.T) {
 		}
 		give(m[0], 10, "0-9#1 ")
 		p.commit(m[0].wire, topic, 0, rangesOf(nil, span(0, 3), span(6, 9)))
-		m[0].hand = nil
-		if _, err := m[0].ask(0, 0); err != nil { // it says that it has nothing
+		if _, err := m[0].askWith(tandemmsg.Cooperative{Group: group, Generation: m[0].generation, Member: m[0].member}, 0); err != nil { // it gives back what it has
 			t.Fatal(err)
 		}
+		m[0].hand = nil
 		give(m[1], 10, "4-5#2 10-17#1 ")
 		p.end(m[0].wire, false)
 		m[0].awaitStable(topic, "0")
