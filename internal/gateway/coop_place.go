@@ -230,7 +230,9 @@ func (p *place) round(ctx context.Context) (until time.Duration, more bool) {
 		return until, true
 	}
 	p.append(ctx, grants, entries)
-	return 0, true
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Duration(min(p.refused, 10)) * cleanEvery, true // where the log takes nothing, not at once again
 }
 
 // open are those who wait and want something. p.mu is held.
