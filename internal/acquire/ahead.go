@@ -12,7 +12,7 @@ func (s *State) Heard(id uint64, at int64) {
 
 // Keep says that the member of an acquisition that has won is not told of it yet. That is to be said before the member says what it has.
 func (s *State) Keep(id uint64) {
-	s.spansOf(id, everything, func(p *span) { p.kept = p.kept || !p.lost })
+	s.spansOf(id, Everything, func(p *span) { p.kept = p.kept || !p.lost })
 }
 
 // Untold says that an answer with a range of an acquisition that has won does not come to its member: others can have it. The log was known up to a position when the member
@@ -27,8 +27,6 @@ func (s *State) Untold(id uint64, r Range, since int64) {
 		}
 	})
 }
-
-var everything = Range{Last: MaxOffset}
 
 // spansOf calls f for the spans of an acquisition within a range.
 func (s *State) spansOf(id uint64, r Range, f func(*span)) {

@@ -5,6 +5,9 @@ import "slices"
 // Range is the offsets First to Last, both inclusive.
 type Range struct{ First, Last int64 }
 
+// Everything is all offsets.
+var Everything = Range{Last: MaxOffset}
+
 // set is offsets as sorted ranges that neither overlap nor touch.
 type set []Range
 

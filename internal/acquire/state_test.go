@@ -134,7 +134,7 @@ func TestWhatWasNeverToldCountsNoAttemptAndIsReadFirst(t *testing.T) {
 	c.want(c.take("a", 10), "0-9#1 wins")
 	c.s.Keep(c.id)
 	next("10-99 again false, attempts 0")
-	c.s.Leave("a", everything)
+	c.s.Leave("a", Everything)
 	next("0-9 again false, attempts 0") // only this State knows of it
 	for _, e := range c.s.Release(func() uint64 { return 50 }) {
 		c.want(c.append(e), "0-9#0 wins")

@@ -28,18 +28,15 @@ type placeMember struct {
 	timeout int32
 }
 
-// everything is all offsets.
-var everything = acquire.Range{Last: acquire.MaxOffset}
-
 // isAt takes note of the connection on which a member fetches. On another one it may have been elsewhere, where it did not say that it has what is kept for it
 // here: so others may have that. p.mu is held.
 func (p *place) isAt(w *waiter) {
 	m := p.fetchers[w.ask.Member]
 	if m == nil || m.c != w.c {
-		p.leave(w.ask.Member, everything)
+		p.leave(w.ask.Member, acquire.Everything)
 		if len(p.fetchers) > maxSlices {
 			for m := range p.fetchers {
-				p.leave(m, everything)
+				p.leave(m, acquire.Everything)
 			}
 			clear(p.fetchers)
 		}
@@ -69,7 +66,7 @@ func (p *place) keep(g *grant) {
 func (p *place) forget(member string, c *conn) {
 	if m := p.fetchers[member]; m != nil && m.c == c {
 		delete(p.fetchers, member)
-		p.leave(member, everything)
+		p.leave(member, acquire.Everything)
 	}
 }
 
@@ -89,7 +86,7 @@ func (p *place) leaveAll() {
 		return true
 	})
 	for _, m := range members {
-		p.leave(m, everything)
+		p.leave(m, acquire.Everything)
 	}
 }
 
@@ -102,12 +99,6 @@ func (p *place) firstKept() (first int64, ok bool) {
 	return first, ok
 }
 
-// memberRange is a range that is kept for a member.
-type memberRange struct {
-	member string
-	acquire.Range
-}
-
 // deliver tells those who wait of what is kept for them and is in memory. It returns when to look again at what members have not come for. p.mu is held.
 func (p *place) deliver(now int64) (until time.Duration) {
 	until = time.Second
@@ -115,7 +106,7 @@ func (p *place) deliver(now int64) (until time.Duration) {
 		return until
 	}
 	held := p.coop.gw.facts.undecided(p.key)
-	var told []memberRange
+	var told []acquire.Kept
 	behind := make(map[string]bool) // members with more than they come for
 	p.state.Kept(now, func(kept acquire.Kept) bool {
 		member := kept.Member
@@ -138,15 +129,16 @@ func (p *place) deliver(now int64) (until time.Duration) {
 					}
 					return false
 				}
-				part, n := acquire.Range{First: r.First, Last: min(r.Last, b.Last)}, int64(0)
+				last, n := min(r.Last, b.Last), int64(0)
 				if w != nil && !behind[member] {
-					kept.Range = part
+					kept.Range = acquire.Range{First: r.First, Last: last}
 					n = w.give(kept, partBatch{b, k}, p.coop.memory, p.chunks.ends)
 				}
 				if n > 0 {
-					told = append(told, memberRange{member, acquire.Range{First: part.First, Last: part.First + n - 1}})
+					kept.Last = r.First + n - 1
+					told = append(told, kept)
 				}
-				if r.First += n; r.First <= part.Last {
+				if r.First += n; r.First <= last {
 					behind[member] = true
 					break
 				}
@@ -155,7 +147,7 @@ func (p *place) deliver(now int64) (until time.Duration) {
 		return true
 	})
 	for _, t := range told {
-		p.state.Tell(t.member, t.Range)
+		p.state.Tell(t.Member, t.Range)
 	}
 	for m := range p.behind {
 		if !behind[m] {
@@ -176,7 +168,7 @@ func (p *place) deliver(now int64) (until time.Duration) {
 			until = min(until, time.Duration(wait-late)*time.Millisecond)
 			continue
 		}
-		p.leave(m, everything)
+		p.leave(m, acquire.Everything)
 		delete(p.behind, m)
 		until = 0
 	}

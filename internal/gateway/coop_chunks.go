@@ -115,20 +115,18 @@ func (c *chunks) note(ends chunkEnds, offset int64) {
 
 // add takes in a stretch. Small ones at the end of the partition become one.
 func (c *chunks) add(k *chunk, reserved int64, m *chunkMemory) {
-	if n := len(c.list) - 1; n >= 0 && k.end > k.from {
-		last := c.list[n]
-		if last.committed == k.committed && last.end == k.from && last.end > last.from && !last.gone.Load() && last.data()+k.bytes <= chunkBytes {
-			if m.pin(last) {
-				last.batches, last.end = append(last.batches, k.batches...), k.end
-				c.fresh = append(c.fresh, last)
-				m.grow(last, k.bytes, reserved)
-				return
-			}
-		}
-	}
 	if k.end == k.from {
 		m.add(-reserved)
 		return
+	}
+	if n := len(c.list) - 1; n >= 0 {
+		last := c.list[n]
+		if last.committed == k.committed && last.end == k.from && last.end > last.from && !last.gone.Load() && last.data()+k.bytes <= chunkBytes && m.pin(last) {
+			last.batches, last.end = append(last.batches, k.batches...), k.end
+			c.fresh = append(c.fresh, last)
+			m.grow(last, k.bytes, reserved)
+			return
+		}
 	}
 	if len(c.list) >= maxChunks {
 		m.giveUp(c.list[:1])

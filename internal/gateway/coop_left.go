@@ -36,10 +36,9 @@ func (p *place) giveBack(ctx context.Context, member string, c *conn) (code int1
 	}
 	ctx, cancel := context.WithTimeout(ctx, verdictTime)
 	defer cancel()
-	log := p.coop.gw.facts.log
-	err := log.AppendHandouts(ctx, p.key.group, handouts(p.key, entries, p.topicID()))
+	err := p.write(ctx, entries)
 	if err == nil {
-		err = log.CatchUp(ctx, p.key.group)
+		err = p.coop.gw.facts.log.CatchUp(ctx, p.key.group)
 	}
 	if err != nil {
 		p.coop.gw.unreadable(p.key.group, err)

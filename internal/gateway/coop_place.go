@@ -276,12 +276,16 @@ func (p *place) sweep(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	entries := p.state.Garbage(nowMs(), p.coop.mine)
-	topicID := p.source.TopicID
 	p.mu.Unlock()
 	if len(entries) == 0 {
 		return nil
 	}
-	return p.coop.gw.facts.log.AppendHandouts(ctx, p.key.group, handouts(p.key, entries, topicID))
+	return p.write(ctx, entries)
+}
+
+// write appends entries to the log.
+func (p *place) write(ctx context.Context, entries []acquire.Entry) error {
+	return p.coop.gw.facts.log.AppendHandouts(ctx, p.key.group, handouts(p.key, entries, p.topicID()))
 }
 
 // followed reports whether records of the place come from the fact log.
@@ -311,7 +315,7 @@ func (p *place) append(ctx context.Context, grants []*grant, entries []acquire.E
 	ctx, cancel := context.WithTimeout(ctx, verdictTime)
 	defer cancel()
 	decided := p.expect(grants, entries)
-	err := p.coop.gw.facts.log.AppendHandouts(ctx, p.key.group, handouts(p.key, entries, p.topicID()))
+	err := p.write(ctx, entries)
 	if err == nil && !p.followed() {
 		p.coop.gw.facts.absent.forget() // the log is there now
 		err = p.coop.gw.facts.log.CatchUp(ctx, p.key.group)
@@ -361,7 +365,7 @@ func (p *place) append(ctx context.Context, grants []*grant, entries []acquire.E
 		case g.disturbed && fresh:
 			p.keep(g)
 		case g.disturbed:
-			p.state.Untold(g.entry.ID, everything, g.read)
+			p.state.Untold(g.entry.ID, acquire.Everything, g.read)
 		}
 	}
 	p.deliver(nowMs())

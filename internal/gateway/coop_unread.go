@@ -16,6 +16,8 @@ import (
 // and while there are many answers are small.
 
 const (
+	// answerPart of the memory for chunks is what one answer may have: who does not read holds up no more.
+	answerPart = 4
 	// unreadAfter is how long an answer may hold chunks.
 	unreadAfter = time.Second
 	// copyAnswer is the size of answers that are copied at once.

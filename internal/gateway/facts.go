@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -405,11 +404,6 @@ func (c *conn) partOf(ctx context.Context, group, topic string, partition, base 
 	}
 	k := partKey{group: group, source: slicecache.Source{Topic: topic, TopicID: t.ID, Partition: partition}, base: base}
 	part := c.gw.groups.part(k)
-	views := c.gw.groups.viewsOf(k)
-	part.mu.Lock()
-	defer part.mu.Unlock()
-	if !slices.Equal(part.views, views) {
-		part.views, part.picture = views, nil
-	}
+	part.of(c.gw.groups.viewsOf(k))
 	return part, true, nil
 }

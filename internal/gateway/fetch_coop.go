@@ -110,9 +110,6 @@ func (c *conn) handleCooperative(ctx context.Context, req *kmsg.FetchRequest) (k
 	return nil, err
 }
 
-// answerPart of the memory for chunks is what one answer may have: who does not read holds up no more.
-const answerPart = 4
-
 // coopParts finds the partitions of a cooperative fetch.
 func (c *conn) coopParts(ctx context.Context, req *kmsg.FetchRequest, ask tandemmsg.Cooperative) ([]*coopPart, error) {
 	var parts []*coopPart

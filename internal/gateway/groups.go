@@ -28,7 +28,7 @@ type groups struct {
 	// heartbeat.go
 	unsettled map[string]map[*groupPart]rest
 	// those of groups whose members asked here where to begin
-	begun map[string]map[*groupPart]elsewhere
+	begun map[string]map[*groupPart]rest
 }
 
 // partKey names a picture. Views of one source that were made for different
@@ -74,7 +74,7 @@ const (
 )
 
 func newGroups(g *Gateway) *groups {
-	return &groups{gw: g, parts: make(map[partKey]*groupPart), seen: make(map[groupSource]*groupSeen), ranged: make(map[groupSource]bool), unsettled: make(map[string]map[*groupPart]rest), begun: make(map[string]map[*groupPart]elsewhere)}
+	return &groups{gw: g, parts: make(map[partKey]*groupPart), seen: make(map[groupSource]*groupSeen), ranged: make(map[groupSource]bool), unsettled: make(map[string]map[*groupPart]rest), begun: make(map[string]map[*groupPart]rest)}
 }
 
 // part returns the picture of a group for a source partition.

@@ -122,11 +122,7 @@ func (c *conn) resolveRow(call *commitCall, r *commitRow) bool {
 	g := c.gw.groups
 	r.part = g.part(partKey{group: call.group, source: src, base: r.view.Base})
 	views := g.viewsLike(r.view)
-	r.part.mu.Lock()
-	if !slices.Equal(r.part.views, views) {
-		r.part.views, r.part.picture = views, nil
-	}
-	r.part.mu.Unlock()
+	r.part.of(views)
 	r.state = c.slice(sliceKey{call.group, r.view.Name, r.vp})
 	r.commit.View = indexOf(views, r.view)
 	r.commit.Slice, r.commit.Began = slice, r.state.began

@@ -48,11 +48,11 @@ const (
 
 // rest is a part whose source row may be lower than all that is done.
 type rest struct {
-	since time.Time // of the last commit
+	since time.Time // of the last commit, or look
 	looks int
 }
 
-func (r rest) due() bool { return time.Since(r.since) > restFor<<r.looks }
+func (r rest) due(first time.Duration) bool { return time.Since(r.since) > first<<r.looks }
 
 // The producers of a group's transactions, or other members of it, may commit through other gateways, which see no heartbeats of
 // it: so the rows of a group whose members asked here where to begin are looked at now and then, more seldom the longer nothing changes.
@@ -60,14 +60,6 @@ const (
 	lookElsewhere = 5 * time.Second
 	seldom        = 6 // times twice as long: 5 minutes
 )
-
-// elsewhere is a part whose rows others may write.
-type elsewhere struct {
-	since time.Time // of the last look
-	looks int       // since something has changed
-}
-
-func (e elsewhere) due() bool { return time.Since(e.since) > lookElsewhere<<e.looks }
 
 // began takes note of a member that asked where to begin.
 func (g *groups) began(k partKey, views []*View) {
@@ -80,37 +72,34 @@ func (g *groups) began(k partKey, views []*View) {
 		if len(g.begun) >= maxParts {
 			clear(g.begun)
 		}
-		of = make(map[*groupPart]elsewhere)
+		of = make(map[*groupPart]rest)
 		g.begun[k.group] = of
 	}
-	of[p] = elsewhere{since: time.Now()}
+	of[p] = rest{since: time.Now()}
 }
 
 // takeElsewhere returns the parts of a group whose rows are to be read because others may have written them.
 func (g *groups) takeElsewhere(group string) (plans []*partPlan) {
 	g.mu.Lock()
-	due := make(map[*groupPart]elsewhere)
-	for p, e := range g.begun[group] {
-		if e.due() {
-			due[p] = e
+	due := make(map[*groupPart]rest)
+	for p, r := range g.begun[group] {
+		if r.due(lookElsewhere) {
+			due[p] = r
 		}
 	}
 	g.mu.Unlock()
-	for p, e := range due {
-		e.looks = min(e.looks+1, seldom)
-		p.mu.Lock()
-		if p.others.After(e.since) {
-			e.looks = 0
+	for p, r := range due {
+		looks := min(r.looks+1, seldom)
+		if g.gw.signs(p).After(r.since) {
+			looks = 0
 		}
-		p.mu.Unlock()
-		e.since = time.Now()
-		due[p] = e
+		due[p] = rest{time.Now(), looks}
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for p, e := range due {
+	for p, r := range due {
 		if of := g.begun[group]; of != nil {
-			of[p] = e
+			of[p] = r
 		}
 		if _, ok := g.unsettled[group][p]; !ok { // that is looked at anyway
 			plans = append(plans, &partPlan{part: p})
@@ -139,12 +128,12 @@ func (g *groups) atRest(group string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, r := range g.unsettled[group] {
-		if r.due() {
+		if r.due(restFor) {
 			return true
 		}
 	}
-	for _, e := range g.begun[group] {
-		if e.due() {
+	for _, r := range g.begun[group] {
+		if r.due(lookElsewhere) {
 			return true
 		}
 	}
@@ -158,7 +147,7 @@ func (g *groups) takeRested(group string) (first, again []*partPlan) {
 	defer g.mu.Unlock()
 	of := g.unsettled[group]
 	for p, r := range of {
-		if !r.due() {
+		if !r.due(restFor) {
 			continue
 		}
 		if r.looks == 0 {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -49,15 +48,13 @@ func (g *groups) low(group string) bool {
 func (g *groups) lowParts(group string) (plans []*partPlan) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	parts := maps.Clone(g.unsettled[group])
-	if parts == nil {
-		parts = make(map[*groupPart]rest)
+	for p := range g.unsettled[group] {
+		plans = append(plans, &partPlan{part: p})
 	}
 	for p := range g.begun[group] { // others may have committed elsewhere
-		parts[p] = rest{}
-	}
-	for p := range parts {
-		plans = append(plans, &partPlan{part: p})
+		if _, ok := g.unsettled[group][p]; !ok {
+			plans = append(plans, &partPlan{part: p})
+		}
 	}
 	return plans
 }

@@ -7,8 +7,6 @@ import (
 	"github.com/tandem-kafka/tandem/internal/acquire"
 )
 
-var everything = acquire.Range{Last: acquire.MaxOffset}
-
 // step lets time pass and something happen.
 func (w *world) step() {
 	w.now += w.rng.Int64N(40)
@@ -95,7 +93,7 @@ func (w *world) fetch(m *member) {
 	m.fetch++
 	g.fresh = false
 	if g.visits[m.name] != m.visit {
-		g.state.Leave(m.name, everything)
+		g.state.Leave(m.name, acquire.Everything)
 		g.visits[m.name] = m.visit
 	}
 	if w.enter(g, m) || g.state.Doubtful() || g.state.Has(m.name, m.has(), w.now) {
@@ -231,7 +229,7 @@ func (w *world) release(g *gateway) {
 
 // takeBack has others be given what an answer would have given that does not come to its member.
 func (w *world) takeBack(g *gateway, of asked, e acquire.Entry) {
-	g.state.Untold(e.ID, everything, of.read)
+	g.state.Untold(e.ID, acquire.Everything, of.read)
 	w.release(g)
 }
 
@@ -283,7 +281,7 @@ func (w *world) leave(m *member) {
 	}
 	g := w.gateways[m.gateway]
 	w.refresh(g)
-	g.state.Leave(m.name, everything)
+	g.state.Leave(m.name, acquire.Everything)
 	id := func() uint64 { w.ids++; return w.ids }
 	entries := g.state.GiveBack(m.name, id)
 	for _, e := range entries {
