@@ -10,12 +10,6 @@ import (
 	"github.com/tandem-kafka/tandem/tandemmsg"
 )
 
-// beside is a gateway before the same cluster.
-func (w *world) beside() *world {
-	w.t.Helper()
-	return ranged(w.t, func(c *Config) { c.Upstream.Bootstrap, c.CooperativeFetch = w.gw.cfg.Upstream.Bootstrap, true })
-}
-
 // at is the member as another gateway sees it.
 func (m *cooperating) at(w *world) *cooperating {
 	o := *m
@@ -51,7 +45,7 @@ func TestWhatABusyMemberDoesNotHaveGoesToOthers(t *testing.T) {
 			}
 			c.busy(m)
 			w.produce(topic, 10-c.records)
-			w.cooperate(group, topic).at(w.beside()).wantGiven("0-9#1")
+			w.cooperate(group, topic).at(w.another()).wantGiven("0-9#1")
 		})
 	}
 }
@@ -110,7 +104,7 @@ func TestWhatIsGivenBackCounts(t *testing.T) {
 	t.Parallel()
 	w, _, _, m, _ := cooperation(t, 10)
 	m.ask.MaxRecords = 10
-	members := []*cooperating{m, m.at(w.beside())}
+	members := []*cooperating{m, m.at(w.another())}
 	for attempt := 1; attempt <= 20; attempt++ {
 		members[attempt/2%2].wantGiven(fmt.Sprintf("0-9#%d", attempt))
 		members[attempt/2%2].giveBack()

@@ -15,7 +15,7 @@ func TestWhoHasWhatOfATopicMadeAnew(t *testing.T) {
 			w, group, topic, gone, _ := cooperation(t, 10)
 			gone.wantGiven("0-9#1")
 			m := w.cooperate(group, topic)
-			o := w.cooperate(group, topic).at(w.beside())
+			o := w.cooperate(group, topic).at(w.another())
 			if knows {
 				_ = o.fetch(0)
 			}

@@ -7,26 +7,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tandem-kafka/tandem/internal/wire"
 	"github.com/tandem-kafka/tandem/tandemmsg"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // givenOf is what the answer to a fetch of several partitions gives, by partition.
 func (r *raw) givenOf() (given map[int32][]tandemmsg.AcquiredRange) {
 	r.t.Helper()
-	resp, err := wire.DecodeResponse(int16(kmsg.Fetch), 12, r.content())
-	if err != nil {
-		r.t.Fatal(err)
-	}
 	given = make(map[int32][]tandemmsg.AcquiredRange)
-	for _, p := range resp.(*kmsg.FetchResponse).Topics[0].Partitions {
-		of, err := tandemmsg.AcquiredRanges(&p)
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		if len(of) > 0 {
+	for _, p := range r.fetched().Topics[0].Partitions {
+		if of := r.acquired(&p); len(of) > 0 {
 			given[p.Partition] = of
 		}
 	}

@@ -68,24 +68,36 @@ func (m *cooperating) request(wait time.Duration, partitions ...int32) *kmsg.Fet
 	return req
 }
 
-// given is what the answer to a fetch gives.
-func (r *raw) given() (given string, err error) {
+// fetched is the answer to a fetch.
+func (r *raw) fetched() *kmsg.FetchResponse {
 	r.t.Helper()
 	resp, err := wire.DecodeResponse(int16(kmsg.Fetch), 12, r.content())
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	f := resp.(*kmsg.FetchResponse)
-	if f.ErrorCode != 0 {
-		return "", kerr.ErrorForCode(f.ErrorCode)
-	}
-	p := &f.Topics[0].Partitions[0]
+	return resp.(*kmsg.FetchResponse)
+}
+
+// acquired is what a partition of the answer gives.
+func (r *raw) acquired(p *kmsg.FetchResponseTopicPartition) []tandemmsg.AcquiredRange {
+	r.t.Helper()
 	of, err := tandemmsg.AcquiredRanges(p)
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	return of
+}
+
+// given is what the answer to a fetch gives.
+func (r *raw) given() (given string, err error) {
+	r.t.Helper()
+	f := r.fetched()
+	if f.ErrorCode != 0 {
+		return "", kerr.ErrorForCode(f.ErrorCode)
+	}
+	p := &f.Topics[0].Partitions[0]
 	var text []string
-	for _, a := range of {
+	for _, a := range r.acquired(p) {
 		text = append(text, fmt.Sprintf("%v#%d", a.OffsetRange, a.Attempt))
 	}
 	return strings.Join(text, " "), kerr.ErrorForCode(p.ErrorCode)

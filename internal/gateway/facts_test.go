@@ -31,7 +31,9 @@ func ranged(t *testing.T, change func(*Config)) *world {
 // another is one more gateway in front of the same cluster.
 func (w *world) another() *world {
 	w.t.Helper()
-	return ranged(w.t, func(c *Config) { c.Upstream.Bootstrap = w.gw.cfg.Upstream.Bootstrap })
+	return ranged(w.t, func(c *Config) {
+		c.Upstream.Bootstrap, c.CooperativeFetch = w.gw.cfg.Upstream.Bootstrap, w.gw.cfg.CooperativeFetch
+	})
 }
 
 func versions(key kmsg.Key, version int16) *kversion.Versions {

@@ -15,10 +15,7 @@ import (
 // What a transaction has committed before counts in what it commits next: the source row that it leaves says all that it has done. What is said twice is in the log once.
 func TestCommitsOfATransactionCountTogether(t *testing.T) {
 	t.Parallel()
-	eachKind(t, func(t *testing.T, old bool) {
-		w := ranged(t, nil)
-		topic, group := w.source(1)
-		x := w.transactionOf(group, old)
+	eachKind(t, func(t *testing.T, w *world, topic, group string, x *transaction) {
 		x.ranges(group, topic, rangesOf(whole, 0, 4))
 		x.ranges(group, topic, rangesOf(whole, 0, 4))
 		x.ranges(group, topic, rangesOf(whole, 5, 9))
@@ -34,10 +31,7 @@ func TestCommitsOfATransactionCountTogether(t *testing.T) {
 // Facts whose source row Kafka refuses are taken back, so that they do not count although the client commits its transaction all the same; those that it had written before stay.
 func TestRefusedFactsOfATransactionDoNotCount(t *testing.T) {
 	t.Parallel()
-	eachKind(t, func(t *testing.T, old bool) {
-		w := ranged(t, nil)
-		topic, group := w.source(1)
-		x := w.transactionOf(group, old)
+	eachKind(t, func(t *testing.T, w *world, topic, group string, x *transaction) {
 		x.ranges(group, topic, rangesOf(whole, 2, 4))
 		w.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.TxnOffsetCommit}, Err: kerr.IllegalGeneration, Count: 1})
 		if code := x.tryRanges(group, topic, rangesOf(whole, 2, 4, 6, 9)); code != kerr.IllegalGeneration.Code {
@@ -52,21 +46,13 @@ func TestRefusedFactsOfATransactionDoNotCount(t *testing.T) {
 // The gateway ends after it has written facts, and before their source row: the client's transaction goes on through another one.
 func TestATransactionOutlivesItsGateway(t *testing.T) {
 	t.Parallel()
-	eachKind(t, func(t *testing.T, old bool) {
-		w := ranged(t, nil)
-		topic, group := w.source(1)
-		x := w.transactionOf(group, old)
+	eachKind(t, func(t *testing.T, w *world, topic, group string, x *transaction) {
 		x.add(group)
 		w.fake.ControlKey(int16(kmsg.TxnOffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
 			return nil, errors.New("gone"), true // with its connection to the cluster
 		})
 		r := w.dial(w.coordinator(group))
-		req := x.request(group, topic, x.rangesRow(rangesOf(whole, 0, 4)))
-		req.Version = 4
-		if !old {
-			req.Version = 5
-		}
-		r.send(req)
+		r.send(x.request(group, topic, x.rangesRow(rangesOf(whole, 0, 4))))
 		r.closed()
 		w.wantFacts(group, "[0-4]")
 		x.w = w.another()
@@ -89,9 +75,7 @@ func TestNothingIsWrittenForAClientThatHasLeft(t *testing.T) {
 	x.add(group)
 	held, release := w.hold(kmsg.OffsetFetch, func(kmsg.Request) bool { return true })
 	r := w.dial(w.coordinator(group))
-	req := x.request(group, topic, x.rangesRow(rangesOf(whole, 5, 9)))
-	req.Version = 4
-	r.send(req)
+	r.send(x.request(group, topic, x.rangesRow(rangesOf(whole, 5, 9))))
 	<-held
 	_ = r.conn.Close()
 	x.end(false)
@@ -192,11 +176,8 @@ func TestRangesWaitForAPlainOffsetThatIsNotDecided(t *testing.T) {
 // Facts of an era that a reset has ended would be dead: a transaction that has some is to be aborted.
 func TestATransactionDoesNotGoOnAcrossAReset(t *testing.T) {
 	t.Parallel()
-	eachKind(t, func(t *testing.T, old bool) {
-		w := ranged(t, nil)
-		topic, group := w.source(1)
+	eachKind(t, func(t *testing.T, w *world, topic, group string, x *transaction) {
 		w.mustCommit(group, topic, rangesOf(whole, 0, 0))
-		x := w.transactionOf(group, old)
 		x.ranges(group, topic, rangesOf(whole, 2, 2))
 		w.writeRow(group, topic, 0, 5, "")
 		if code := x.tryRanges(group, topic, rangesOf(whole, 7, 7)); code != kerr.TransactionAbortable.Code {

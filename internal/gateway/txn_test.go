@@ -43,10 +43,14 @@ func (w *world) transactionOf(id string, old bool) *transaction {
 	return x
 }
 
-// eachKind runs a test with transactions of both kinds.
-func eachKind(t *testing.T, run func(t *testing.T, old bool)) {
+// eachKind runs a test with transactions of both kinds, of a group and a topic with one partition.
+func eachKind(t *testing.T, run func(t *testing.T, w *world, topic, group string, x *transaction)) {
 	for name, old := range map[string]bool{"v1": true, "v2": false} {
-		t.Run(name, func(t *testing.T) { run(t, old) })
+		t.Run(name, func(t *testing.T) {
+			w := ranged(t, nil)
+			topic, group := w.source(1)
+			run(t, w, topic, group, w.transactionOf(group, old))
+		})
 	}
 }
 
@@ -75,6 +79,9 @@ func (x *transaction) add(group string) {
 func (x *transaction) request(group, topic string, p kmsg.TxnOffsetCommitRequestTopicPartition) *kmsg.TxnOffsetCommitRequest {
 	x.w.t.Helper()
 	req := kmsg.NewPtrTxnOffsetCommitRequest()
+	if req.Version = 5; x.old {
+		req.Version = 4
+	}
 	req.TransactionalID, req.ProducerID, req.ProducerEpoch = x.id, x.producer, x.epoch
 	req.Group, req.MemberID, req.Generation = group, x.member, x.generation
 	t := kmsg.NewTxnOffsetCommitRequestTopic()
