@@ -196,6 +196,27 @@ func TestNextRecordDoesNoReading(t *testing.T) {
 	})
 }
 
+// Consumers commit in the middle of a batch: the next record of the slice is known there too.
+func TestNextRecordWithinABatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newFakeLog()
+		var batch []rec
+		for i := range 12 {
+			batch = append(batch, rec{key: keyFor(four, []int32{0, 1, 0, 1, 1, 1}[i%6])})
+		}
+		log.append(-1, batch...)
+		c := newCache(t, log, Config{})
+		fetchOne(c, ask(four, 0, 0))
+		for q, want := range map[[2]int64]int64{{0, 0}: 0, {0, 1}: 2, {0, 3}: 6, {0, 9}: 12, {1, 2}: 3, {1, 6}: 7, {1, 8}: 9, {1, 11}: 11} {
+			for _, committed := range []bool{false, true} {
+				if n := c.NextRecord(src, four, int32(q[0]), committed, q[1]); n != want {
+					t.Errorf("slice %d from %d: %d, want %d", q[0], q[1], n, want)
+				}
+			}
+		}
+	})
+}
+
 // What is empty read committed can hold an aborted record read uncommitted.
 func TestGapsOfReadCommittedAreItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -179,7 +179,7 @@ func (sl *sliced) first(ctx context.Context, slice int32, pos, end, timestamp in
 }
 
 // NextRecord moves from over what is known to hold no record of the slice. It does no I/O, and returns from if nothing
-// is known.
+// is known. While the block of from is in memory the answer is exact, also between two records of one source batch: consumers commit there.
 func (c *Cache) NextRecord(src Source, slicing split.Slicing, slice int32, readCommitted bool, from int64) int64 {
 	c.mu.Lock()
 	p := c.partitions[src]
@@ -191,12 +191,27 @@ func (c *Cache) NextRecord(src Source, slicing split.Slicing, slice int32, readC
 	defer p.mu.Unlock()
 	if readCommitted {
 		if sl := p.committed.slicings[slicing]; sl != nil {
-			from, _ = sl.next(slice, from)
+			from = sl.nextExact(slice, from)
 		}
 	}
 	// What is empty read uncommitted is empty read committed too.
 	if sl := p.uncommitted.slicings[slicing]; sl != nil {
-		from, _ = sl.next(slice, from)
+		from = sl.nextExact(slice, from)
 	}
 	return from
+}
+
+// nextExact is next that goes on within a piece.
+func (sl *sliced) nextExact(slice int32, pos int64) int64 {
+	pos, _ = sl.next(slice, pos)
+	b := sl.find(slice, pos)
+	if b == nil {
+		return pos
+	}
+	if i := b.from(slice, pos); i < len(b.Slices[slice]) {
+		if first, _, ok := split.FirstAtOrAfter(b.Slices[slice][i], pos, math.MinInt64); ok {
+			return max(pos, first)
+		}
+	}
+	return pos
 }
