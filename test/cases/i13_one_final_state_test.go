@@ -64,6 +64,9 @@ func oneFinalState(t *testing.T, e engine, of kind) {
 		stop := load(t, e, l, harness.Production{Topic: source, Rate: 200, Keys: 50})
 		member := func(i int) harness.Member {
 			c := e.consumer(group, fmt.Sprintf("member-%d", i), source)
+			if i%2 == 1 { // it dies
+				c.Session = minSession
+			}
 			if of.byRecord {
 				c.Work = 30 * time.Millisecond // so that all have something in hand
 			}

@@ -29,7 +29,7 @@ func rollingRestart(t *testing.T, e engine, of kind, kip848, deaths bool) {
 	source, view := e.source(t, 1, 16)
 	group, l := harness.Name(t, "group"), of.ledger(harness.NewLedger())
 	if kip848 {
-		harness.ConsumerSession(t, e.kafka, group, 2*minSession)
+		harness.ConsumerSession(t, e.kafka, group, 6*minSession, minSession/3)
 	}
 	harness.WatchCommitted(t, e.kafka, group, source, l)
 	consumers := make([]harness.Member, members)
@@ -38,6 +38,9 @@ func rollingRestart(t *testing.T, e engine, of kind, kip848, deaths bool) {
 		started++
 		c := e.consumer(group, fmt.Sprintf("member-%d", started), of.reads(source, view))
 		c.KIP848, c.Work = kip848, time.Millisecond
+		if deaths { // the next one waits until it is out
+			c.Session = minSession
+		}
 		consumers[i] = of.start(t, l, c, nil)
 		return c.Member
 	}

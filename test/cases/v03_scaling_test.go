@@ -61,7 +61,6 @@ func scale(t *testing.T, e engine, work time.Duration, records func(members int)
 	for n := 1; n <= most; n *= 2 {
 		for len(consumers) < n {
 			c := e.consumer(group, fmt.Sprintf("member-%d", len(consumers)), view)
-			c.Session = 6 * time.Second
 			c.Handle = func(*kgo.Record) {
 				if work > 0 {
 					at := time.Now()

@@ -26,7 +26,6 @@ func TestBlockedKey(t *testing.T) {
 			var consumers []*harness.Consumer
 			for i := range k {
 				c := e.consumer(name, fmt.Sprintf("member-%d", i), view)
-				c.Session = 6 * time.Second
 				c.Handle = func(r *kgo.Record) {
 					if r.Partition == 0 {
 						<-hang

@@ -58,9 +58,7 @@ func TestStockToolsOnGroups(t *testing.T) {
 			want := ledgerOf(t, slices.DeleteFunc(slices.Clone(all), func(r *kgo.Record) bool { return !redelivered(r) }))
 			var members []*harness.Consumer
 			for i := range 2 {
-				c := e.consumer(group, fmt.Sprintf("%s-%d", what, i), view)
-				c.Session = 6 * time.Second // nobody is to lose it while tools take the machine
-				members = append(members, harness.Consume(t, want, c))
+				members = append(members, harness.Consume(t, want, e.consumer(group, fmt.Sprintf("%s-%d", what, i), view)))
 			}
 			want.AwaitDone(t, 20*time.Second)
 			await(t, 10*time.Second, func() string {

@@ -167,7 +167,7 @@ func TestSourceDeletedAndMadeAnew(t *testing.T) {
 		group, old, l := harness.Name(t, "group"), harness.NewLedger(), harness.NewLedger()
 		harness.Produce(t, e.kafka, old, harness.Production{Topic: source, Records: 1000, Keys: 100})
 		m := e.consumer(group, "old", view)
-		m.Work = 500 * time.Microsecond
+		m.Work, m.Session = 500*time.Microsecond, minSession
 		member := harness.Consume(t, old, m)
 		awaitDeliveries(t, old, 500, 20*time.Second)
 		a := harness.AdminClient(t, e.kafka)

@@ -54,7 +54,7 @@ func (p *program) prepare(s *scene) {
 	s.Helper()
 	s.out = s.group + "-out"
 	if p.consumerGroup {
-		harness.ConsumerSession(s, s.kafka.Bootstrap, s.group, session)
+		harness.ConsumerSession(s, s.kafka.Bootstrap, s.group, session, session/6)
 	}
 	if p.streams {
 		s.group += "-eos" // the application's id is made of the option --group

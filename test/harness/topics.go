@@ -154,14 +154,14 @@ func WatchCommitted(t testing.TB, kafka, group, source string, l *Ledger, opts .
 	return stop
 }
 
-// ConsumerSession sets the session timeout of a KIP-848 group, which is the group's own configuration there. A cluster that knows no such
+// ConsumerSession sets the session timeout and the heartbeat interval of a KIP-848 group, which are the group's own configuration there. A cluster that knows no such
 // configuration keeps its default.
-func ConsumerSession(t testing.TB, bootstrap, group string, session time.Duration) {
+func ConsumerSession(t testing.TB, bootstrap, group string, session, heartbeat time.Duration) {
 	t.Helper()
 	c := Client(t, bootstrap)
 	resource := kmsg.NewIncrementalAlterConfigsRequestResource()
 	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeGroupConfig, group
-	for name, d := range map[string]time.Duration{"consumer.session.timeout.ms": session, "consumer.heartbeat.interval.ms": session / 6} {
+	for name, d := range map[string]time.Duration{"consumer.session.timeout.ms": session, "consumer.heartbeat.interval.ms": heartbeat} {
 		set := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
 		set.Name, set.Value = name, kmsg.StringPtr(fmt.Sprint(d.Milliseconds()))
 		resource.Configs = append(resource.Configs, set)

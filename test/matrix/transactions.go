@@ -26,7 +26,7 @@ func ExactlyOnce(t *testing.T, g Target, program string) {
 		args = append([]string{"java-main", "TransactMain"}, args...)
 	case "java-848":
 		args = append([]string{"java-main", "TransactMain", "--protocol", "consumer"}, args...)
-		harness.ConsumerSession(t, g.Kafka, group, 6*time.Second)
+		harness.ConsumerSession(t, g.Kafka, group, 6*time.Second, time.Second)
 	case "confluent-kafka":
 		args = append([]string{"python-main", "confluent_transact.py"}, args...)
 	case "streams":
