@@ -41,6 +41,7 @@ type WorkerSpec struct {
 	Kill     []int64                 // the process kills itself when it handles one of these offsets
 	FailKeys string                  // keys that begin so fail for ever; empty: none
 	Hang     []int64                 // the handlers of these offsets never return, whatever happens
+	Hold     int64                   // from this offset on attempts do their work only when the process has been told to end; 0: none
 }
 
 // Named is s with another name.

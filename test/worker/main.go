@@ -44,6 +44,7 @@ func main() {
 // worker is a worker at work.
 type worker struct {
 	harness.WorkerSpec
+	told     <-chan struct{} // to end
 	printing sync.Mutex
 	counts   harness.WorkerRun // under printing
 }
@@ -60,6 +61,7 @@ func (w *worker) run() error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
+	w.told = ctx.Done()
 	if w.Counts > 0 {
 		go w.count()
 	}
@@ -217,6 +219,13 @@ func (w *worker) count() {
 func (w *worker) work(ctx context.Context, r *client.Record) error {
 	if slices.Contains(w.Hang, r.Offset) {
 		select {}
+	}
+	if w.Hold > 0 && r.Offset >= w.Hold {
+		select {
+		case <-w.told:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	if w.Work > 0 {
 		select {
