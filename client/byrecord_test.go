@@ -102,6 +102,91 @@ func TestCallbacksOfMembersThatShareByRecord(t *testing.T) {
 	}
 }
 
+// A member that its group drops lets go of what it has, long before its session would end: others have that as soon as the group goes on without it.
+func TestMemberThatSharesByRecordAndIsDropped(t *testing.T) {
+	t.Parallel() // most of the time something waits
+	w := newWorld(t, nil)
+	w.Topic("t", 1)
+	w.produce("t", 1, 1)
+	var lost, ended atomic.Bool
+	c := w.run(func(ctx context.Context, _ *Record) error {
+		<-ctx.Done()
+		ended.Store(true)
+		return ctx.Err()
+	}, ShareByRecord(), Concurrency(1), DrainTimeout(20*time.Millisecond), OnLost(func(context.Context, Ranges) { lost.Store(true) }))
+	w.until("the record is with the first", func() bool { return c.Stats().Running == 1 })
+	admin := kadm.NewClient(w.Direct())
+	groups, err := admin.DescribeGroups(t.Context(), "g")
+	if err != nil || len(groups["g"].Members) != 1 {
+		t.Fatalf("group %+v: %v", groups["g"], err)
+	}
+	kick := kmsg.NewPtrLeaveGroupRequest()
+	kick.Group, kick.MemberID = "g", groups["g"].Members[0].MemberID
+	who := kmsg.NewLeaveGroupRequestMember()
+	who.MemberID = kick.MemberID
+	kick.Members = append(kick.Members, who)
+	if _, err := kick.RequestWith(t.Context(), w.Direct()); err != nil {
+		t.Fatal(err)
+	}
+	w.until("its handler ends", ended.Load)
+	w.until("it is told", lost.Load)
+	again := make(chan int, 1)
+	d := w.run(func(_ context.Context, r *Record) error {
+		again <- r.Attempt
+		return nil
+	}, ShareByRecord(), Concurrency(1))
+	c.close()
+	select {
+	case n := <-again:
+		if n < 2 {
+			t.Errorf("attempt %d", n)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the record did not come again")
+	}
+	d.close()
+}
+
+// An answer may come so late that the member's session has ended meanwhile. What handlers have not begun with since is let go of, and they go on.
+func TestMembersThatShareByRecordOutliveALateAnswer(t *testing.T) {
+	t.Parallel() // most of the time something waits
+	const n, session = 1000, 4 * time.Second
+	w := newWorld(t, nil)
+	w.Topic("t", 1)
+	w.produce("t", n, n)
+	held, asked := make(chan struct{}), make(chan struct{})
+	var holding atomic.Bool
+	w.Fake.ControlKey(int16(kmsg.Heartbeat), func(kmsg.Request) (kmsg.Response, error, bool) { // by which the gateway asks, too
+		w.Fake.KeepControl()
+		if holding.Load() {
+			w.Fake.SleepControl(func() { <-held })
+		}
+		return nil, nil, false
+	})
+	var c *member
+	started := make(chan struct{})
+	var done int
+	c = w.run(w.judge("a", func(context.Context, *Record) error {
+		if <-started; c.Stats().Records > 2 && holding.CompareAndSwap(false, true) { // more than it is about to begin with
+			done = w.count()
+			<-asked
+		}
+		return nil
+	}), ShareByRecord(), SessionTimeout(session), Concurrency(1))
+	close(started)
+	w.until("it has more than one record", holding.Load)
+	w.until("its session ends", func() bool { return c.session.coop.silent() > session })
+	close(asked)
+	w.until("the next one waits to be rid of its record", func() bool { return w.count() == done+1 && c.Stats().Running == 1 })
+	close(held)
+	w.until("all records", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return len(w.done) == n
+	})
+	c.close()
+}
+
 // What a member had in hand when it left goes to another one, whose attempt counts on; a record that fails for good becomes a dead letter.
 func TestAttemptsSurviveMembersThatShareByRecord(t *testing.T) {
 	t.Parallel() // most of the time something waits

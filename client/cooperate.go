@@ -44,6 +44,7 @@ type coop struct {
 	topics      []coopTopic
 	looked      time.Time
 	dropped     bool                      // it has let go of what others have, and has not said so
+	as          string                    // the member id under which it was last heard of
 	coordinator int                       // -1: not known
 	contact     atomic.Pointer[time.Time] // when a server last heard of this member; nil: not yet. Handlers read it, too
 	rate        float64                   // records done per second
@@ -217,13 +218,13 @@ func (c *coop) late() bool {
 
 // fetch fetches once, for up to so many records.
 func (c *coop) fetch(ctx context.Context, records int32) error {
+	c.dropLate(ctx) // this process was halted
 	m := c.s.member()
 	if m.ID == "" || m.Generation < 0 {
 		return kerr.UnknownMemberID
 	}
-	if c.late() { // this process was halted: others have what it has
-		c.drop()
-		c.untell(ctx, c.s.cfg.onLost)
+	if c.as != "" && c.as != m.ID { // it joined again as another one
+		c.drop(ctx, "the group has dropped this member: others have what it had")
 	}
 	if err := c.look(ctx); err != nil {
 		return err
@@ -240,7 +241,11 @@ func (c *coop) fetch(ctx context.Context, records int32) error {
 	if err != nil {
 		return err
 	}
+	if c.dropLate(ctx) { // meanwhile: handlers wait to be rid of what they have not begun with, and the server cannot know of that
+		return nil
+	}
 	c.heard(began)
+	c.as = m.ID
 	c.tell(ctx)
 	given := int64(0)
 	for ti := range resp.Topics {
@@ -433,8 +438,18 @@ func (c *coop) forget(own executor.TP) {
 	c.pass(own)
 }
 
-// drop lets go of everything, since others have it.
-func (c *coop) drop() {
+// dropLate lets go of everything if this member is late. It reports whether it was.
+func (c *coop) dropLate(ctx context.Context) bool {
+	if !c.late() {
+		return false
+	}
+	c.drop(ctx, "this member was not heard of for its session timeout: others have what it had", "session_timeout", c.s.cfg.session, "silent", c.silent())
+	c.heard(time.Now()) // it has nothing that it could be late with
+	return true
+}
+
+// drop lets go of everything, since others have it. why and attrs are for the log.
+func (c *coop) drop(ctx context.Context, why string, attrs ...any) {
 	c.mu.Lock()
 	var all []executor.TP
 	for own := range c.ranges {
@@ -446,11 +461,12 @@ func (c *coop) drop() {
 	c.guarding.Store(false)
 	c.mu.Unlock()
 	if len(all) > 0 {
-		c.s.log.Warn("this member was not heard of for its session timeout: others have what it had", "session_timeout", c.s.cfg.session)
+		c.s.log.Warn(why, attrs...)
 	}
 	for _, own := range all {
 		c.s.runner.Lost(own, nil)
 	}
+	c.untell(ctx, c.s.cfg.onLost)
 }
 
 // stop ends the loop, and gives back what is not done once the runner has ended.
