@@ -111,6 +111,26 @@ func TestWhatIsGivenBackCounts(t *testing.T) {
 	}
 }
 
+// So does what it gives back while it is being announced, by which the entry that gives back loses.
+func TestWhatIsGivenBackBesideAnAnnouncementCounts(t *testing.T) {
+	t.Parallel()
+	w, group, topic, m, _ := cooperation(t, 10)
+	m.ask.MaxRecords = 10
+	for attempt := 1; attempt <= 100; attempt++ {
+		m.wantGiven(fmt.Sprintf("0-9#%d", attempt))
+		p := w.gw.coop.place(factKey{group, topic, 0}, -1)
+		p.mu.Lock()
+		session := p.state.Session(p.coop.id(), m.ask.Member, m.ask.SessionTimeout)
+		p.mu.Unlock()
+		if err := p.write(t.Context(), []acquire.Entry{session}); err != nil {
+			t.Fatal(err)
+		}
+		if code := p.giveBack(t.Context(), m.ask.Member, nil); code != 0 {
+			t.Errorf("giving back ends with error %d", code)
+		}
+	}
+}
+
 // What is to be given back is tried again ever later, up to 1 s, while the log takes nothing; and soon when it has taken something.
 func TestGivingBackToALogThatTakesNothing(t *testing.T) {
 	w := ranged(t, func(c *Config) { c.CooperativeFetch = true })

@@ -26,25 +26,29 @@ func (p *place) supersede(by *waiter) {
 }
 
 // giveBack gives back what a member has. That is in the log, and known here, when the member is told so: else it could say in its next fetch that it has nothing, which would count as never given.
+// An entry that says so loses if one that announced the member was on its way: then it is said again.
 func (p *place) giveBack(ctx context.Context, member string, c *conn) (code int16) {
-	p.mu.Lock()
-	p.forget(member, c)
-	entries := p.state.GiveBack(member, p.coop.id)
-	p.mu.Unlock()
-	if len(entries) == 0 {
-		return 0
-	}
 	ctx, cancel := context.WithTimeout(ctx, verdictTime)
 	defer cancel()
-	err := p.write(ctx, entries)
-	if err == nil {
-		err = p.coop.gw.facts.log.CatchUp(ctx, p.key.group)
+	p.mu.Lock()
+	p.forget(member, c)
+	p.mu.Unlock()
+	for {
+		p.mu.Lock()
+		entries := p.state.GiveBack(member, p.coop.id)
+		p.mu.Unlock()
+		if len(entries) == 0 {
+			return 0
+		}
+		err := p.write(ctx, entries)
+		if err == nil {
+			err = p.coop.gw.facts.log.CatchUp(ctx, p.key.group)
+		}
+		if err != nil {
+			p.coop.gw.unreadable(p.key.group, err)
+			return kerr.CoordinatorLoadInProgress.Code
+		}
 	}
-	if err != nil {
-		p.coop.gw.unreadable(p.key.group, err)
-		return kerr.CoordinatorLoadInProgress.Code
-	}
-	return 0
 }
 
 // takeBack has others be given at once what an answer would have given that does not come to its member, and what is kept for that. It counts as no attempt.
