@@ -146,13 +146,13 @@ func TestCommandNamesStuckVirtualPartitions(t *testing.T) {
 		t.Run(fmt.Sprintf("kip848=%t", kip848), func(t *testing.T) {
 			const virtual, records = 4, 80
 			source, view := e.source(t, 1, virtual)
-			group, l := harness.Name(t, "group"), harness.NewLedger()
+			group, l, has := harness.Name(t, "group"), harness.NewLedger(), newAssignment(virtual)
 			keys := keysOf(virtual, 5)
 			release := make(chan struct{})
 			stuck := make(chan string, 1)
-			for _, member := range []string{"member-a", "member-b"} {
+			for _, member := range []string{"member-0", "member-1"} {
 				c := e.consumer(group, member, view)
-				c.KIP848, c.Opts = kip848, append(c.Opts, kgo.ClientID(member))
+				c.KIP848, c.Opts = kip848, append(append(c.Opts, kgo.ClientID(member)), has.of(member)...)
 				c.Handle = func(r *kgo.Record) {
 					if r.Offset == 0 {
 						stuck <- member
@@ -163,6 +163,7 @@ func TestCommandNamesStuckVirtualPartitions(t *testing.T) {
 				t.Cleanup(m.Close)
 			}
 			t.Cleanup(func() { close(release) })
+			has.awaitEach(t, 2, virtual/2) // a rebalance would wait for the member that is stuck
 			harness.Produce(t, e.kafka, l, harness.Production{Topic: source, Records: records, Key: func(i int) []byte { return keys[i%len(keys)] }})
 			var owner string
 			select {
