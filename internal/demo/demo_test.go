@@ -31,7 +31,8 @@ func TestRunOnRealPartitions(t *testing.T) {
 	var out bytes.Buffer
 	opts := Options{
 		Bootstrap: engine.Addrs(), Topic: "orders", Consumers: 4, Records: 2000, Keys: 100,
-		Work: 4 * time.Millisecond, Plain: 500 * time.Millisecond, Screen: Lines(&out),
+		Work: 4 * time.Millisecond, Screen: Lines(&out),
+		Plain: 1500 * time.Millisecond, // a line a second: however late the first consumer gets to work, there is one of it
 		viewOf: func(ctx context.Context, done int) (string, error) {
 			return "orders.view4", copyRest(ctx, client, "orders", "orders.view4", 4, int64(done))
 		},

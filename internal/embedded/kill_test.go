@@ -153,6 +153,11 @@ func killRounds(t *testing.T, seed uint64, rounds int) {
 		return err == nil && resp.Error() == nil
 	}, &deletedTo, 2)
 
+	for nothing := testContext(t); committedTo.Load() == 0 || deletedTo.Load() == 0; time.Sleep(time.Millisecond) { // there is something to lose
+		if nothing.Err() != nil {
+			t.Fatal("nothing is committed, or deleted")
+		}
+	}
 	for range rounds {
 		time.Sleep(time.Duration(50+rnd.IntN(350)) * time.Millisecond)
 		kill(child)

@@ -39,10 +39,11 @@ func TestWhatABusyMemberDoesNotHaveGoesToOthers(t *testing.T) {
 			t.Parallel()
 			w, group, topic, m, _ := cooperation(t, c.records)
 			m.ask.MaxRecords = 10 // as there are: nothing is kept beside them
-			_ = m.fetch(time.Second)
-			if m.ask.MaxRecords = 0; len(w.holds(group, topic, m.ask.Member)) == 0 {
-				t.Fatal("nothing is acquired")
-			}
+			w.until("something is acquired", func() bool {
+				_ = m.fetch(time.Second)
+				return len(w.holds(group, topic, m.ask.Member)) > 0
+			})
+			m.ask.MaxRecords = 0
 			c.busy(m)
 			w.produce(topic, 10-c.records)
 			w.cooperate(group, topic).at(w.another()).wantGiven("0-9#1")

@@ -110,12 +110,14 @@ func TestGatewayRestarts(t *testing.T) {
 func TestUnknownTopicComes(t *testing.T) {
 	t.Parallel()
 	w := gatewaytest.Start(t, nil)
-	f := fetching(t, w.Client, func(c *Config) { c.reportAfter = time.Second })
-	add(t, f, Stream{Topic: "orders"}, Stream{Topic: "orders", Partition: 1})
+	f := fetching(t, w.Client, func(c *Config) { c.reportAfter = time.Minute })
+	add(t, f, Stream{Topic: "orders"})
 	nothing(t, f, 100*time.Millisecond)
 	w.Topic("orders", 1)
 	w.Produce("orders", 10)
 	take(t, f, make(seen), 10)
+	f = fetching(t, w.Client, func(c *Config) { c.reportAfter = time.Second })
+	add(t, f, Stream{Topic: "orders", Partition: 1})
 	if b := next(t, f); b.Err == nil || b.Partition != 1 { // it lasts
 		t.Errorf("of a partition that does not exist: %+v", b)
 	}
