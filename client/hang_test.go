@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -188,5 +189,35 @@ func (r *member) endsIn(began time.Time, limit time.Duration) {
 		}
 	case <-time.After(limit):
 		r.t.Fatalf("Run has not returned after %v", limit)
+	}
+}
+
+// Nor does it stay a member when its group waits for one that is gone: the others would wait for the session of both.
+func TestAMemberLeavesWhileTheOthersAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]Option{"key ranges": {ShareByKey()}, "by record": {ShareByRecord()}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newPipeline(t, 1, 1)
+			opts = append(opts, DrainTimeout(hangDrain))
+			stays, f := w.run(w.judge("stays", nil), opts...), &freezer{}
+			gone := w.run(w.judge("gone", nil), append(opts, KgoOpts(kgo.Dialer(f.dial)))...)
+			groups := kadm.NewClient(w.Direct())
+			is := func(state string, members int) func() bool {
+				return func() bool {
+					d, err := groups.DescribeGroups(context.Background(), "g")
+					return err == nil && d["g"].State == state && len(d["g"].Members) == members
+				}
+			}
+			w.until("two members", is("Stable", 2))
+			f.frozen.Store(true)
+			w.run(w.judge("new", nil), opts...)
+			w.until("the group waits for the one that is gone", is("PreparingRebalance", 3))
+			stays.close()
+			if !is("PreparingRebalance", 2)() {
+				t.Error("who has ended is still a member, or the group does not wait any more")
+			}
+			_ = gone
+		})
 	}
 }

@@ -267,7 +267,7 @@ func (s *session) end(ctx context.Context) {
 		s.balancer.GiveUp(ctx)
 	}
 	if s.group != nil {
-		switch err := s.group.LeaveGroupContext(ctx); {
+		switch err := s.leave(ctx); {
 		case errors.Is(ctx.Err(), context.DeadlineExceeded):
 			s.log.Warn("the group could not be left in time: nobody answers; what is not committed is done again by others, once this member's session has ended", "drain_timeout", s.drain(), "beyond", endMargin)
 		case err != nil && ctx.Err() == nil:
@@ -295,6 +295,37 @@ func (s *session) end(ctx context.Context) {
 		if err := s.gw.Shutdown(ctx); err != nil {
 			s.log.Warn("the gateway in this process did not end in time", "error", err)
 		}
+	}
+}
+
+// joinMargin is how long leaving may take before the group is told beside kgo.
+const joinMargin = 500 * time.Millisecond
+
+// leave leaves the group. kgo does that only when a JoinGroup that is under way is answered, which may be when a dead member's session has ended: so where it takes
+// long the coordinator is told beside that. Kafka then answers the JoinGroup too.
+func (s *session) leave(ctx context.Context) error {
+	left := make(chan error, 1)
+	go func() { left <- s.group.LeaveGroupContext(ctx) }()
+	select {
+	case err := <-left:
+		return err
+	case <-time.After(joinMargin):
+	}
+	m := s.member()
+	if m.ID == "" || m.InstanceID != nil {
+		return <-left // who is static stays a member
+	}
+	req, member := kmsg.NewPtrLeaveGroupRequest(), kmsg.NewLeaveGroupRequestMember()
+	member.MemberID, member.Reason = m.ID, kmsg.StringPtr("the client ends while the group rebalances")
+	req.Group, req.MemberID, req.Members = s.cfg.group, m.ID, append(req.Members, member)
+	if _, err := req.RequestWith(ctx, s.group); err != nil {
+		return <-left
+	}
+	select {
+	case err := <-left:
+		return err
+	case <-time.After(joinMargin):
+		return nil
 	}
 }
 

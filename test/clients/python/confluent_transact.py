@@ -9,16 +9,16 @@ import time
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from kit import Kit, log
+from kit import Kit, librdkafka, log
 
 out = sys.argv[sys.argv.index("--out") + 1]
 del sys.argv[sys.argv.index("--out"):sys.argv.index("--out") + 2]
 kit = Kit("confluent-transact")
 consumer = Consumer({
-    "bootstrap.servers": kit.bootstrap, "group.id": kit.group, "auto.offset.reset": "earliest", "enable.auto.commit": False,
+    **librdkafka(kit.bootstrap), "group.id": kit.group, "auto.offset.reset": "earliest", "enable.auto.commit": False,
     "session.timeout.ms": kit.session_ms, "heartbeat.interval.ms": kit.session_ms // 6, "isolation.level": "read_committed",
 })
-producer = Producer({"bootstrap.servers": kit.bootstrap, "transactional.id": f"{kit.group}-{os.getpid()}", "transaction.timeout.ms": 4000,
+producer = Producer({**librdkafka(kit.bootstrap), "transactional.id": f"{kit.group}-{os.getpid()}", "transaction.timeout.ms": 4000,
                      "linger.ms": 2, "partitioner": "murmur2_random"})
 producer.init_transactions(30)
 
