@@ -33,13 +33,7 @@ func (w *world) left(group string) map[string]int {
 
 func (w *world) wantLeft(group string, want map[string]int) {
 	w.t.Helper()
-	var got map[string]int
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if got = w.left(group); fmt.Sprint(got) == fmt.Sprint(want) {
-			return
-		}
-	}
-	w.t.Fatalf("the fact log has %v of %s, not %v", got, group, want)
+	w.until(fmt.Sprintf("the fact log has %v of %s", want, group), func() bool { return fmt.Sprint(w.left(group)) == fmt.Sprint(want) })
 }
 
 // A group that is deleted takes what it has committed individually with it, but for a record that keeps its era. One made anew under the name
