@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -182,6 +183,12 @@ func least(m map[int32][]int64, after map[int32]int64) int64 {
 	return low
 }
 
+// asGood reports whether a reader of a slice with these records gets from an offset on what it gets from the wanted one on: the stable offset passes what holds no record, and may so lie behind what was
+// committed.
+func asGood(records []int64, offset, want int64) bool {
+	return offset >= want && !slices.ContainsFunc(records, func(o int64) bool { return want <= o && o < offset })
+}
+
 func TestCommitToAViewMovesTheSourceRow(t *testing.T) {
 	t.Parallel()
 	w := anyWorld(t)
@@ -196,8 +203,10 @@ func TestCommitToAViewMovesTheSourceRow(t *testing.T) {
 	all := map[int32]int64{0: 60, 1: 70, 2: 80, 3: 90}
 	w.commit(g, view, all)
 	w.wantStable(g, orders, 60, least(at, all), 0)
-	if got := w.starts(g, view); fmt.Sprint(got) != fmt.Sprint(all) {
-		t.Errorf("starts %v, want %v", got, all)
+	for v, start := range w.starts(g, view) {
+		if !asGood(at[v], start, all[v]) {
+			t.Errorf("%d starts at %d, want %d", v, start, all[v])
+		}
 	}
 	os, err := w.admin.FetchOffsets(t.Context(), g)
 	if err != nil {
@@ -228,7 +237,7 @@ func TestMovesKeepProgress(t *testing.T) {
 	}
 	w.commit(g, narrow, map[int32]int64{0: 150, 1: 60})
 	for v, start := range w.starts(g, wide) {
-		if want := map[int32]int64{0: 150, 1: 60}[v%2]; start != want {
+		if want := map[int32]int64{0: 150, 1: 60}[v%2]; !asGood(at[v], start, want) {
 			t.Errorf("after %s, %d starts at %d, want %d", narrow, v, start, want)
 		}
 	}
@@ -263,16 +272,16 @@ func TestCommitThatGoesBackIsHonouredByOtherViews(t *testing.T) {
 	orders, g := w.source(1)
 	w.produce(orders, 200)
 	narrow, wide := w.view(orders, 2), w.view(orders, 8)
-	_ = w.slices(wide)
+	at := w.slices(wide)
 	w.commit(g, narrow, map[int32]int64{0: 150, 1: 150})
 	w.commit(g, wide, map[int32]int64{4: 20})
 	got := w.starts(g, wide)
 	for v, start := range got {
-		if want := map[bool]int64{true: 20, false: 150}[v == 4]; start != want {
+		if want := map[bool]int64{true: 20, false: 150}[v == 4]; !asGood(at[v], start, want) {
 			t.Errorf("%d starts at %d, want %d", v, start, want)
 		}
 	}
-	if got := w.starts(g, narrow); got[0] != 20 || got[1] != 150 {
+	if got := w.starts(g, narrow); !asGood(at[4], got[0], 20) || got[1] != 150 {
 		t.Errorf("%s starts at %v, want 20 and 150", narrow, got)
 	}
 	if at, _ := w.stored(g, orders, 0); at < 20 || at > 60 {
