@@ -43,6 +43,7 @@ func ShareByKey() Option { return func(c *config) { c.share = true } }
 func ShareByRecord() Option { return func(c *config) { c.byRecord, c.order = true, NoOrder } }
 
 // SessionTimeout sets after how long without a sign of this process others get what ShareByRecord gave it and is not done, 1 s to 1 h. Handlers may take longer: the process, not the handler, gives the sign. Default 30 s.
+// Where the group drops the member before (15 s by default, see KgoOpts), they get it then.
 func SessionTimeout(d time.Duration) Option { return func(c *config) { c.session = d } }
 
 // Cooperative lets the member go on through a rebalance with what it keeps. Without it a member finishes what it has begun
