@@ -3,6 +3,7 @@ package chaos
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/tandem-kafka/tandem/test/harness"
 )
@@ -67,7 +68,31 @@ func shareRounds(t *testing.T, seed uint64, c setting) {
 	play(t, seed, c)
 }
 
+// kill -9, freezes, joins and leaves of processes with Tandem's own client that share two partitions by record, of gateways and of brokers (case C12).
+func TestSharersByRecordUnderKills(t *testing.T) {
+	t.Parallel()
+	recordRounds(t, chance(t), setting{gateways: 2, rounds: 4, byRecord: 5 * time.Second})
+}
+
+func recordRounds(t *testing.T, seed uint64, c setting) {
+	c.members, c.shared = 4, true
+	if c.byRecord == 0 {
+		c.byRecord = sessions(seed)
+	}
+	play(t, seed, c)
+}
+
 // The same, again and again until the test's share of the soak is used up.
+func TestSoakSharersByRecord(t *testing.T) {
+	limit := harness.Until(harness.Soak(t, 5))
+	seed := chance(t)
+	for i := uint64(0); limit(); i++ {
+		c := setting{gateways: 1 + int(i%2), rounds: 10, aborts: i%4 == 2, lose: i%4 == 1, calm: i%5 == 4}
+		t.Run(fmt.Sprintf("seed %d", seed+i), func(t *testing.T) { recordRounds(t, seed+i, c) })
+	}
+}
+
+// Rounds of members that share by keys, again and again until the test's share of the soak is used up.
 func TestSoakSharers(t *testing.T) {
 	limit := harness.Until(harness.Soak(t, 10))
 	seed := chance(t)
@@ -80,7 +105,7 @@ func TestSoakSharers(t *testing.T) {
 // The rounds with one gateway and with two, with transactional producers and without, again and again until the test's share of the soak is
 // used up.
 func TestSoakKillRounds(t *testing.T) {
-	limit := harness.Until(harness.Soak(t, 15))
+	limit := harness.Until(harness.Soak(t, 10))
 	seed := chance(t)
 	for i := uint64(0); limit(); i++ {
 		c := setting{gateways: 1 + int(i%2), rounds: 10, aborts: i%4 == 3, lose: i%4 == 1}

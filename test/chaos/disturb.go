@@ -45,12 +45,14 @@ func (s *scene) killGateway() {
 	}
 	member := pause > 0 && s.random.IntN(3) == 0
 	s.say("kill gateway %d for %v", i+1, pause)
+	back := begins(s.gates[i].Bootstrap)
 	s.gates[i].Kill()
 	if member {
 		s.killMember()
 	}
 	s.pass(pause)
 	s.gates[i].Start(s)
+	back()
 }
 
 // loseGateway kills one of two gateways for good. Members that know both go on; the others are replaced.
@@ -58,12 +60,12 @@ func (s *scene) loseGateway() {
 	s.Helper()
 	i := s.random.IntN(len(s.gates))
 	s.say("kill gateway %d for good", i+1)
+	begins(s.gates[i].Bootstrap)
 	s.gates[i].Kill()
 	s.gone[i] = true
 	for j := len(s.members) - 1; j >= 0; j-- {
 		if m := s.members[j]; m.bootstrap == s.gates[i].Bootstrap {
-			m.Kill()
-			s.drop(j)
+			s.kill(j)
 			s.add()
 		}
 	}
@@ -75,10 +77,17 @@ func (s *scene) killMember() {
 	s.Helper()
 	i := s.random.IntN(len(s.members))
 	s.say("kill %s (%d)", s.members[i].kind, s.members[i].Pid())
-	s.members[i].Kill()
-	s.members[i].killed = time.Now()
-	s.drop(i)
+	s.kill(i)
 	s.add()
+}
+
+// kill kills a member.
+func (s *scene) kill(i int) {
+	s.Helper()
+	m := s.members[i]
+	m.killed = time.Now()
+	m.Kill()
+	s.drop(i)
 }
 
 // freezeMember stops a member until its group has dropped it, and lets it go on then, with what it had fetched.
@@ -119,6 +128,7 @@ func (s *scene) killBroker() {
 	pause := time.Duration(s.random.IntN(3000)) * time.Millisecond
 	member := s.random.IntN(3) == 0
 	s.say("kill broker %d for %v", node, pause)
+	back := begins("")
 	s.kafka.Kill(s, node)
 	if member {
 		s.killMember()
@@ -130,6 +140,7 @@ func (s *scene) killBroker() {
 		defer close(up)
 		defer release()
 		s.kafka.Resume(s, node)
+		back()
 	}()
 }
 
@@ -164,6 +175,16 @@ func (s *scene) join() {
 	s.complete()
 }
 
+// swift counts the members that are not slow.
+func (s *scene) swift() (n int) {
+	for _, m := range s.members {
+		if !m.slow {
+			n++
+		}
+	}
+	return n
+}
+
 // leave lets a member leave in order, unless there are few.
 func (s *scene) leave() {
 	s.Helper()
@@ -172,8 +193,19 @@ func (s *scene) leave() {
 		return
 	}
 	i := s.random.IntN(len(s.members))
+	for !s.members[i].slow && s.swift() <= 2 {
+		i = (i + 1) % len(s.members)
+	}
 	m := s.members[i]
 	s.say("%s (%d) leaves", m.kind, m.Pid())
+	s.dismiss(i)
+}
+
+// dismiss has a member leave in order.
+func (s *scene) dismiss(i int) {
+	s.Helper()
+	m := s.members[i]
+	m.left = time.Now()
 	if err := m.Term(30 * time.Second); err != nil {
 		s.Errorf("%s (%d) after SIGTERM: %v", m.kind, m.Pid(), err)
 	}

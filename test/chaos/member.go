@@ -1,11 +1,8 @@
 package chaos
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -27,8 +24,13 @@ type member struct {
 	events    []event
 	freezes   []freeze
 	killed    time.Time
-	slot      int      // lowest that no other member has; of Tandem's own client in transactions only
-	commits   []commit // Tandem's own client only
+	left      time.Time // when it was told to leave
+	slot      int       // lowest that no other member has; of Tandem's own client in transactions only
+	commits   []commit  // Tandem's own client only
+	slow      bool      // of members that share by record, as what follows
+	hands     int       // records that it can have in hand
+	runs      []*run
+	begun     map[begun]*run
 }
 
 // commit is one by which a member has committed what it had done of key ranges of a partition before. It is known when it has ended.
@@ -36,6 +38,7 @@ type commit struct {
 	partition    int32
 	keys         keyrange.Set
 	began, ended time.Time
+	failed       bool
 }
 
 // event is what a member prints of its partitions: "assigned", "revoked" or "lost".
@@ -64,21 +67,7 @@ type line struct {
 // collect takes the whole lines that the member has printed since the last call. Deliveries go to the ledger, unless it is nil.
 func (m *member) collect(t testing.TB, l *harness.Ledger) {
 	t.Helper()
-	f, err := os.Open(m.Out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.NewSectionReader(f, m.read, 1<<40))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b = b[:bytes.LastIndexByte(b, '\n')+1]
-	m.read += int64(len(b))
-	for _, text := range bytes.Split(bytes.TrimSpace(b), []byte("\n")) {
-		if len(text) == 0 {
-			continue
-		}
+	for _, text := range m.fresh(t) {
 		var r line
 		if err := json.Unmarshal(text, &r); err != nil {
 			t.Fatalf("%s printed %q: %v", m.Name, text, err)
@@ -86,7 +75,7 @@ func (m *member) collect(t testing.TB, l *harness.Ledger) {
 		m.name = fmt.Sprintf("%s-%d", m.kind, r.Member)
 		switch {
 		case r.Event == "committed":
-			m.commits = append(m.commits, commit{r.Partition, r.Keys, time.UnixMilli(r.Start), time.UnixMilli(r.T)})
+			m.commits = append(m.commits, commit{partition: r.Partition, keys: r.Keys, began: time.UnixMilli(r.Start), ended: time.UnixMilli(r.T)})
 		case r.Event != "":
 			m.events = append(m.events, event{r.Event, time.UnixMilli(r.T)})
 		case l != nil:

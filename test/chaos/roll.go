@@ -15,10 +15,11 @@ type roll struct {
 	mu      sync.Mutex
 	present map[string]map[string]time.Time // client id -> member id -> when it was last seen
 	dropped map[string][]time.Time          // client id -> when it was last seen as a member that is none any more
+	came    map[string][]time.Time          // client id -> when it was first seen as a member
 }
 
 func call(t testing.TB, a *kadm.Client, group string) *roll {
-	r := &roll{present: map[string]map[string]time.Time{}, dropped: map[string][]time.Time{}}
+	r := &roll{present: map[string]map[string]time.Time{}, dropped: map[string][]time.Time{}, came: map[string][]time.Time{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -46,6 +47,9 @@ func (r *roll) enter(g kadm.DescribedGroup, asked time.Time) {
 		if r.present[m.ClientID] == nil {
 			r.present[m.ClientID] = map[string]time.Time{}
 		}
+		if r.present[m.ClientID][m.MemberID].IsZero() {
+			r.came[m.ClientID] = append(r.came[m.ClientID], asked)
+		}
 		r.present[m.ClientID][m.MemberID] = asked
 	}
 	for client, ids := range r.present {
@@ -63,4 +67,16 @@ func (r *roll) absences(client string) []time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.dropped[client]
+}
+
+// back is when a client was seen to have joined after a time; false: it was not.
+func (r *roll) back(client string, after time.Time) (at time.Time, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, at := range r.came[client] {
+		if at.After(after) {
+			return at, true
+		}
+	}
+	return time.Time{}, false
 }

@@ -26,16 +26,17 @@ const (
 
 // setting says what a scene has.
 type setting struct {
-	gateways int      // 0: a real topic of 16 partitions takes the view's place, which proves the judge
-	rounds   int      // TANDEM_ROUNDS wins
-	kinds    []string // of members: consumers of the kit
-	assignor string   // of the members, "" for each library's own
-	members  int      // at the start
-	aborts   bool     // producers write transactions, some of which abort, and members read read_committed
-	program  *program // the members are this one, which writes in transactions; nil: consumers
-	lose     bool     // in the middle one of two gateways is killed for good
-	shared   bool     // the members are Tandem's own client, and share the few partitions of the source itself by keys
-	calm     bool     // nothing is killed but members
+	gateways int           // 0: a real topic of 16 partitions takes the view's place, which proves the judge
+	rounds   int           // TANDEM_ROUNDS wins
+	kinds    []string      // of members: consumers of the kit
+	assignor string        // of the members, "" for each library's own
+	members  int           // at the start
+	aborts   bool          // producers write transactions, some of which abort, and members read read_committed
+	program  *program      // the members are this one, which writes in transactions; nil: consumers
+	lose     bool          // in the middle one of two gateways is killed for good
+	shared   bool          // the members are Tandem's own client, and share the few partitions of the source itself by keys
+	calm     bool          // nothing is killed but members
+	byRecord time.Duration // > 0: they share by record, with this session timeout
 }
 
 // scene is a source, its view, the gateways, one group and its producers, and the ledger that judges.
@@ -114,6 +115,9 @@ func open(t *testing.T, seed uint64, c setting) *scene {
 	t.Cleanup(func() { <-s.resuming })
 	s.source, s.group = harness.Name(t, "orders"), harness.Name(t, "group")
 	s.view = fmt.Sprintf("%s.view%d", s.source, virtual)
+	if s.byRecord > 0 {
+		s.ledger.AnyOrder()
+	}
 	count := int32(partitions)
 	switch {
 	case c.shared:
@@ -168,7 +172,7 @@ func (s *scene) bootstrap(all bool) string {
 func (s *scene) add() {
 	s.Helper()
 	m := &member{bootstrap: s.bootstrap(s.random.IntN(2) == 0)}
-	if s.program != nil && s.program.worker {
+	if s.byRecord > 0 || s.program != nil && s.program.worker {
 		s.addWorker(m)
 		s.members = append(s.members, m)
 		s.say("member %s (%d), bootstrap %s", m.kind, m.Pid(), m.bootstrap)
@@ -215,6 +219,10 @@ func (s *scene) take(m *member) {
 	s.Helper()
 	if s.program != nil {
 		return // what counts is the output topic, which has a reader of its own
+	}
+	if s.byRecord > 0 {
+		m.collectRuns(s, s.ledger)
+		return
 	}
 	m.collect(s, s.ledger)
 }
@@ -329,11 +337,7 @@ func (s *scene) finish() {
 		s.await(patience, func() string { return text(s.caughtUp()) })
 	}
 	for len(s.members) > 0 {
-		m := s.members[0]
-		if err := m.Term(30 * time.Second); err != nil {
-			s.Errorf("%s (%d) after SIGTERM: %v", m.kind, m.Pid(), err)
-		}
-		s.drop(0)
+		s.dismiss(0)
 	}
 	if m := s.behind(); m != "" {
 		s.Errorf("after the members left: %s", m)
@@ -392,7 +396,7 @@ func (s *scene) behind() string {
 // outside tells the ledger which members were outside of their group, and when.
 func (s *scene) outside() {
 	s.Helper()
-	if s.program != nil {
+	if s.program != nil || s.byRecord > 0 { // what is done by record counts whenever it is committed
 		return
 	}
 	for _, m := range append(slices.Clone(s.past), s.members...) {
@@ -421,7 +425,10 @@ func (s *scene) judge() {
 	if s.program != nil && r.Duplicates > 0 {
 		s.Errorf("%d records are in the output twice", r.Duplicates)
 	}
-	if s.shared && s.program == nil {
+	switch {
+	case s.byRecord > 0:
+		s.judgeByRecord()
+	case s.shared && s.program == nil:
 		if r.Within > 0 {
 			s.Errorf("%d times a member worked twice on a key at once", r.Within)
 		}

@@ -17,14 +17,19 @@ var goTransact = &program{name: "go", worker: true}
 // transactionTimeout is shorter than the session: a member that is frozen has its transaction aborted before others get its key ranges, or after.
 const transactionTimeout = session / 2
 
-// addWorker starts a member that is a worker. Some carry the gateway in their process, if the scene has such kinds. Who takes the place of one that was killed takes its transactional id.
+// addWorker starts a member that is a worker. Some carry the gateway in their process. Who takes the place of one that was killed takes its transactional id.
 func (s *scene) addWorker(m *member) {
 	s.Helper()
 	for slices.ContainsFunc(s.members, func(o *member) bool { return o.slot == m.slot }) {
 		m.slot++
 	}
-	spec := harness.WorkerSpec{Bootstrap: m.bootstrap, Group: s.group, Topics: []string{s.source}, Out: s.out, Member: fmt.Sprintf("member-%d", len(s.members)+len(s.past)),
-		Session: session, Work: 3 * time.Millisecond, Concurrency: 8, Transactional: fmt.Sprintf("%s-%d", s.group, m.slot), Transaction: transactionTimeout}
+	spec := harness.WorkerSpec{Bootstrap: m.bootstrap, Group: s.group, Topics: []string{s.source}, Member: fmt.Sprintf("member-%d", len(s.members)+len(s.past)), Session: session}
+	if s.byRecord > 0 {
+		s.sharesByRecord(m, &spec)
+	} else {
+		spec.Out, spec.Work, spec.Concurrency = s.out, 3*time.Millisecond, 8
+		spec.Transactional, spec.Transaction = fmt.Sprintf("%s-%d", s.group, m.slot), transactionTimeout
+	}
 	if m.kind = "tandem"; s.random.IntN(3) == 0 {
 		m.kind, m.bootstrap = inProcess, s.kafka.Bootstrap
 		spec.Bootstrap, spec.InProcess = m.bootstrap, true

@@ -22,7 +22,8 @@ type WorkerSpec struct {
 	ByRecord         time.Duration // share by record, with this session timeout
 	Poll             bool          // with Poll and Commit in place of a handler. Attempts are not repeated then
 	Concurrency      int
-	Buffered         int // records in memory
+	Buffered         int  // records in memory
+	Committed        bool // read_committed
 
 	Session, Drain, Lease, CommitInterval time.Duration
 	First, Max                            time.Duration // the backoff
@@ -36,6 +37,7 @@ type WorkerSpec struct {
 	Work     time.Duration           // of each record; it ends early when the record is taken away
 	Counts   time.Duration           // print an event "counts" so often in place of the attempts
 	Begins   bool                    // print a line for the begin of each attempt, too
+	Commits  bool                    // print an event "committed" for each commit of a partition
 	Fail     map[int64]int           // the first attempts of these offsets fail; -1: all
 	Later    map[int64]time.Duration // the first attempt of these offsets fails, and asks for this delay
 	Kill     []int64                 // the process kills itself when it handles one of these offsets
@@ -61,7 +63,8 @@ type WorkerRun struct {
 	Start      int64  // ns since the epoch
 	End        int64  // 0: this line is about the begin
 	Err        string // the attempt failed
-	Event      string // not empty: no attempt, but "assigned", "revoked", "lost" or "counts"
+	Written    int64  // the record's timestamp, in ms
+	Event      string // not empty: no attempt, but "assigned", "revoked", "lost", "committed" or "counts"
 	Ranges     string `json:",omitempty"` // of the event
 
 	// Of the event "counts": records that are done, failures, and the bytes of the heap that are in use. Start is when the first handler began, End when the

@@ -21,6 +21,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tandem-kafka/tandem/client"
+	"github.com/tandem-kafka/tandem/keyrange"
 	"github.com/tandem-kafka/tandem/test/harness"
 )
 
@@ -128,6 +129,8 @@ func (w *worker) options(log *slog.Logger) []client.Option {
 		opts = append(opts, client.ShareByKey())
 	}
 	add(w.InProcess, client.InProcess())
+	add(w.Committed, client.Isolation(client.ReadCommitted))
+	add(w.Commits, client.Metrics(client.Hook{Committed: w.committed}))
 	add(w.Cooperative, client.Cooperative())
 	add(w.Concurrency > 0, client.Concurrency(w.Concurrency))
 	add(w.Buffered > 0, client.MaxBuffered(w.Buffered, 64<<20))
@@ -156,6 +159,15 @@ func (w *worker) event(name string) func(context.Context, client.Ranges) {
 	}
 }
 
+func (w *worker) committed(topic string, partition int32, _ keyrange.Set, _ int, took time.Duration, err error) {
+	now := time.Now()
+	line := &harness.WorkerRun{Member: w.Member, Event: "committed", Topic: topic, Partition: partition, Start: now.Add(-took).UnixNano(), End: now.UnixNano()}
+	if err != nil {
+		line.Err = err.Error()
+	}
+	w.print(line)
+}
+
 func (w *worker) print(r *harness.WorkerRun) {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -170,7 +182,7 @@ func (w *worker) print(r *harness.WorkerRun) {
 
 func (w *worker) handle(ctx context.Context, r *client.Record) error {
 	line := &harness.WorkerRun{Member: w.Member, Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: string(r.Key), Value: string(r.Value),
-		Attempt: r.Attempt, Start: time.Now().UnixNano()}
+		Attempt: r.Attempt, Written: r.Timestamp.UnixMilli(), Start: time.Now().UnixNano()}
 	if w.Begins {
 		w.print(line)
 	}
