@@ -23,7 +23,9 @@ const (
 	handlers = 4                     // of a member that shares by record
 	quick    = 10 * time.Millisecond // its work
 	ahead    = time.Second / 2       // for so long it fetches ahead at its pace, at most
-	untold   = 64                    // offsets of a partition that a gateway acquires for a member before there are records
+	untold   = 64                    // offsets of a partition that a gateway acquires before there are records
+	// processes are gateways and members that carry one, at most: each acquires behind what the others have.
+	processes = 8
 )
 
 // sharesByRecord says how a member works that shares by record. Some are slow: their work takes longer than a session, and is theirs all the same.
@@ -147,12 +149,12 @@ func begins(gateway string) (back func()) {
 	}
 }
 
-// long are the outages that a member may have felt and that were at least so long.
-func (m *member) long(d time.Duration) (list []outage) {
+// long are the outages that a member may have felt since a time, and that were at least so long.
+func (m *member) long(since time.Time, d time.Duration) (list []outage) {
 	outages.Lock()
 	defer outages.Unlock()
 	for _, o := range outages.list {
-		if o.to.Sub(o.from) >= d && (o.gateway == "" || m.kind != inProcess && strings.Contains(m.bootstrap, o.gateway)) {
+		if o.to.Sub(o.from) >= d && o.to.After(since) && (o.gateway == "" || m.kind != inProcess && strings.Contains(m.bootstrap, o.gateway)) {
 			list = append(list, *o)
 		}
 	}

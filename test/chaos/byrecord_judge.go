@@ -21,7 +21,7 @@ func (l *loss) had(r *run) bool {
 	if l.how == "was killed" || l.how == "left" { // it was given nothing after that
 		last = l.from
 	}
-	return !last.Before(time.UnixMilli(r.Written)) || r.Offset < l.ends[r.Partition]+untold
+	return !last.Before(time.UnixMilli(r.Written)) || r.Offset < l.ends[r.Partition]+untold*processes
 }
 
 // losses are all of a member: it was killed, it left, it was frozen until its group had dropped it, its group dropped it for another cause, such as that its coordinator could not be reached, or no
@@ -55,7 +55,7 @@ func (s *scene) losses(m *member) (list []loss) {
 			outside("was dropped by its group", seen)
 		}
 	}
-	for _, o := range m.long(s.byRecord / 12) {
+	for _, o := range m.long(s.started, s.byRecord/12) {
 		list = append(list, loss{how: "may have been announced too late after an outage", from: o.from.Add(s.byRecord * 13 / 12), to: o.to.Add(s.byRecord)})
 	}
 	return append(list, m.silences(s, s.byRecord)...)
@@ -63,11 +63,11 @@ func (s *scene) losses(m *member) (list []loss) {
 
 // judgeByRecord judges what was given out more than once to members that share by record. It holds:
 //
-//   - What a member has is given to another one only when it has lost it (losses). Runs of one record are told apart by their attempts: the lower one had it first.
+//   - What a member has is given to another one only when it has lost it (losses). Of two runs of one record the lower attempt had it first.
 //   - What a member that leaves has done is done, where nothing hinders it to commit that, which is in calm scenes.
 //   - What is committed is not given out again.
 //   - Each time that a record is given out counts, and nothing else does: no two runs of it are the same attempt, and the attempts before one are not more than the losses that all members
-//     had since it was written, or up to 64 offsets before. (Not counted is what was done where the commit that says so could not be stored, see DESIGN.md.) So a first delivery is attempt 1 where nobody lost anything; an answer that a gateway or a broker took with it does not count, unless its member lost what it had, too.
+//     had since it was written, or was about to be: gateways acquire the next offsets ahead. (Not counted is what was done where the commit that says so could not be stored, see DESIGN.md.) So a first delivery is attempt 1 where nobody lost anything; an answer that a gateway or a broker took with it does not count, unless its member lost what it had, too.
 //   - No more records change hands than members can have in hand when they lose it.
 //
 // The ledger judges the rest: nothing is lost, and the stable offset is nowhere above what is not done.
@@ -102,15 +102,15 @@ func (s *scene) judgeByRecord() {
 	}
 	again, changed := 0, 0
 	for _, runs := range records {
-		slices.SortFunc(runs, func(a, b *run) int { return cmp.Or(cmp.Compare(a.Attempt, b.Attempt), cmp.Compare(a.Start, b.Start)) })
+		slices.SortFunc(runs, func(a, b *run) int { return cmp.Compare(a.Start, b.Start) })
 		again += len(runs) - 1
-		changed += runs[len(runs)-1].Attempt - 1
+		changed += slices.MaxFunc(runs, func(a, b *run) int { return cmp.Compare(a.Attempt, b.Attempt) }).Attempt - 1
 		for i, r := range runs {
 			if n := before(all, r); r.Attempt > 1+n {
 				wrong(fmt.Sprintf("attempt of a record after fewer losses (%d)", n), r)
 			}
 			if i > 0 {
-				s.judgePair(runs[i-1], r, lost[runs[i-1].of], wrong)
+				s.judgePair(runs[i-1], r, lost, wrong)
 			}
 		}
 	}
@@ -144,12 +144,16 @@ func ended(all []loss, records map[[2]int64][]*run) {
 	}
 }
 
-// judgePair judges two runs of a record, one after the other.
-func (s *scene) judgePair(first, second *run, losses []loss, wrong func(string, ...*run)) {
+// judgePair judges two runs of a record, of which one began after the other.
+func (s *scene) judgePair(first, second *run, lost map[*member][]loss, wrong func(string, ...*run)) {
 	s.Helper()
-	if first.Attempt == second.Attempt && !first.of.unstored(first) {
-		wrong("a record was given out twice with the same attempt", first, second)
+	if second.Attempt <= first.Attempt && !first.of.unstored(first) {
+		if first.Attempt == second.Attempt {
+			wrong("a record was given out twice with the same attempt", first, second)
+		}
+		first, second = second, first
 	}
+	losses := lost[first.of]
 	i := slices.IndexFunc(losses, func(l loss) bool { return !l.from.After(second.begin()) && !l.to.Before(first.begin()) })
 	if i < 0 {
 		wrong("a record was given to another while the one who had it was alive, in its group and in time", first, second)
@@ -178,8 +182,8 @@ func (m *member) unstored(r *run) bool {
 			return true
 		}
 	}
-	return !m.killed.IsZero() && m.killed.Before(done.Add(unanswered)) && slices.ContainsFunc(m.long(0), func(o outage) bool {
-		return o.gateway == "" && o.from.Before(m.killed) && o.to.After(done)
+	return !m.killed.IsZero() && m.killed.Before(done.Add(unanswered)) && slices.ContainsFunc(m.long(done, 0), func(o outage) bool {
+		return o.gateway == "" && o.from.Before(m.killed)
 	})
 }
 
