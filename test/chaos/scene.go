@@ -21,7 +21,7 @@ const (
 	few        = 2  // partitions of a source that is shared by keys: less than members
 	session    = 4 * time.Second
 	slow       = 15 * time.Second // to tell what a scene waits for
-	patience   = 75 * time.Second // for a group to get over a disturbance, on a busy machine
+	patience   = 2 * time.Minute // for a group to get over a disturbance, on a busy machine: franz-go may take one to find the other gateway
 )
 
 // setting says what a scene has.
