@@ -69,28 +69,7 @@ func (s *scene) loseGateway() {
 			s.add()
 		}
 	}
-	lost := time.Now()
-	s.await(patience, func() string {
-		m := s.incomplete()
-		if m != "" && time.Since(lost) > hung {
-			s.renew("confluent-kafka") // test/clients/README.md says how it can lose its way
-			lost = time.Now()
-		}
-		return m
-	})
-}
-
-// renew starts members of a kind anew that are not in the group.
-func (s *scene) renew(kind string) {
-	s.Helper()
-	in, _ := s.groupNow()
-	for i := len(s.members) - 1; i >= 0; i-- {
-		if m := s.members[i]; m.kind == kind && !slices.Contains(in, m.id) {
-			s.say("%s (%d) does not find the other gateway", m.kind, m.Pid())
-			s.kill(i)
-			s.add()
-		}
-	}
+	s.complete()
 }
 
 // killMember kills a member and starts another one.
@@ -236,23 +215,20 @@ func (s *scene) dismiss(i int) {
 // complete waits until the group has exactly the scene's members.
 func (s *scene) complete() {
 	s.Helper()
-	s.await(patience, s.incomplete)
-}
-
-// incomplete says who is missing in the group.
-func (s *scene) incomplete() string {
 	if s.program != nil && s.program.consumerGroup {
+		return
+	}
+	s.await(patience, func() string {
+		var want []string
+		for _, m := range s.members {
+			want = append(want, m.id)
+		}
+		slices.Sort(want)
+		if got, state := s.groupNow(); state != "Stable" || len(got) != len(want) || s.program == nil && !slices.Equal(got, want) {
+			return fmt.Sprintf("the group is %s with the members %v, wanted are %v", state, got, want)
+		}
 		return ""
-	}
-	var want []string
-	for _, m := range s.members {
-		want = append(want, m.id)
-	}
-	slices.Sort(want)
-	if got, state := s.groupNow(); state != "Stable" || len(got) != len(want) || s.program == nil && !slices.Equal(got, want) {
-		return fmt.Sprintf("the group is %s with the members %v, wanted are %v", state, got, want)
-	}
-	return ""
+	})
 }
 
 // groupNow asks the cluster for the client ids of the group's members, in order, and its state.

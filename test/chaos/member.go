@@ -19,8 +19,9 @@ type member struct {
 	bootstrap string
 	id        string    // its client id
 	name      string    // in the ledger; "" until it printed something
-	read      int64     // bytes of its output that are taken, or seen
-	active    time.Time // when it last printed something; only of programs that can hang
+	read      int64     // bytes of its output that are taken
+	printed   int64     // bytes of its output when it was last seen to print something; only of members that can hang
+	active    time.Time // when that was
 	events    []event
 	freezes   []freeze
 	killed    time.Time

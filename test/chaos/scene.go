@@ -21,7 +21,7 @@ const (
 	few        = 2  // partitions of a source that is shared by keys: less than members
 	session    = 4 * time.Second
 	slow       = 15 * time.Second // to tell what a scene waits for
-	patience   = 2 * time.Minute // for a group to get over a disturbance, on a busy machine: franz-go may take one to find the other gateway
+	patience   = 2 * time.Minute  // for a group to get over a disturbance, on a busy machine: franz-go may take one to find the other gateway
 )
 
 // setting says what a scene has.
@@ -234,7 +234,13 @@ func (s *scene) collect() {
 	for i := len(s.members) - 1; i >= 0; i-- {
 		m := s.members[i]
 		s.take(m)
-		if m.Running() && (s.program == nil || !s.program.died(m) && !s.program.stuck(m, s.ledger.Open())) {
+		if m.Running() && s.stuck(m) {
+			s.say("%s (%d) is stuck", m.kind, m.Pid())
+			s.kill(i)
+			s.add()
+			continue
+		}
+		if m.Running() && (s.program == nil || !s.program.died(m)) {
 			continue
 		}
 		log := m.Log()
