@@ -165,10 +165,11 @@ func TestMembersThatShareByRecordOutliveALateAnswer(t *testing.T) {
 	})
 	var c *member
 	started := make(chan struct{})
-	var done int
+	done := 0 // before the one that is held
 	c = w.run(w.judge("a", func(context.Context, *Record) error {
-		if <-started; c.Stats().Records > 2 && holding.CompareAndSwap(false, true) { // more than it is about to begin with
+		if <-started; c.Stats().Records > 2 && !holding.Load() { // more than it is about to begin with
 			done = w.count()
+			holding.Store(true)
 			<-asked
 		}
 		return nil
