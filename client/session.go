@@ -44,6 +44,7 @@ type session struct {
 
 	gw       *gateway.Gateway // nil: there is none in this process
 	group    *kgo.Client      // the member's; nil: no member
+	lookout  lookout          // of group
 	data     [2]*kgo.Client   // for fetches, commits, dead letters and questions
 	balancer *balancer.Balancer
 	commits  *commits.Commits // nil: nothing is kept
@@ -301,15 +302,17 @@ func (s *session) end(ctx context.Context) {
 // joinMargin is how long leaving may take before the group is told beside kgo.
 const joinMargin = 500 * time.Millisecond
 
-// leave leaves the group. kgo does that only when a JoinGroup that is under way is answered, which may be when a dead member's session has ended: so where it takes
-// long the coordinator is told beside that. Kafka then answers the JoinGroup too.
+// leave leaves the group. kgo does that only when a JoinGroup that is under way is answered, which may be when a dead member's session has ended: so where that
+// takes long, and the member has nothing any more that it could work on, the coordinator is told beside that. Kafka then answers the JoinGroup too.
 func (s *session) leave(ctx context.Context) error {
 	left := make(chan error, 1)
 	go func() { left <- s.group.LeaveGroupContext(ctx) }()
-	select {
-	case err := <-left:
-		return err
-	case <-time.After(joinMargin):
+	for waits := false; !waits; waits = s.lookout.joining.Load() && s.hasNothing() {
+		select {
+		case err := <-left:
+			return err
+		case <-time.After(joinMargin):
+		}
 	}
 	m := s.member()
 	if m.ID == "" || m.InstanceID != nil {
@@ -327,6 +330,15 @@ func (s *session) leave(ctx context.Context) error {
 	case <-time.After(joinMargin):
 		return nil
 	}
+}
+
+// hasNothing reports whether a member that is leaving has nothing any more: it gave it up before it joined again. Who shares by record has given all back by then.
+func (s *session) hasNothing() bool {
+	if s.balancer == nil {
+		return s.coop != nil
+	}
+	ranges, _ := s.balancer.Ranges()
+	return len(ranges) == 0
 }
 
 // closeClients closes all clients at once, since each waits up to a second for servers that do not answer.
