@@ -49,6 +49,7 @@ type scene struct {
 	gone                []bool // gateways that were killed for good
 	source, view, group string
 	out                 string // topic of the transactions
+	twice               int    // records that are in it twice
 	ledger              *harness.Ledger
 	random              *rand.Rand
 	members             []*member // alive

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -51,6 +52,11 @@ func (s *scene) stuck(m *member) bool {
 	return time.Since(m.active) > hung
 }
 
+// where says where a record is in the output, and in which transaction.
+func where(r *kgo.Record) string {
+	return fmt.Sprintf("%d/%d of producer %d, epoch %d, written at %s", r.Partition, r.Offset, r.ProducerID, r.ProducerEpoch, r.Timestamp.Format("15:04:05.000"))
+}
+
 // hung is longer than anything that such a member waits for when it is well: transactions time out after 4 s.
 const hung = 20 * time.Second
 
@@ -67,8 +73,13 @@ func (p *program) prepare(s *scene) {
 		s.out = s.group + "-out"
 	}
 	harness.CreateTopic(s, s.kafka.Bootstrap, s.out, 4)
-	inOrder := s.started
+	inOrder, first := s.started, map[int64]*kgo.Record{}
 	s.caughtUp, _ = harness.FollowCommitted(s, s.kafka.Bootstrap, s.out, func(r *kgo.Record) {
+		if n := number(string(r.Value)); first[n] == nil {
+			first[n] = r
+		} else if s.twice++; s.twice <= 5 {
+			s.say("record %d is in the output twice: %s, and %s", n, where(first[n]), where(r))
+		}
 		d := harness.Delivery{Member: "output", Partition: r.Partition, Offset: -1, N: number(string(r.Value)), Start: r.Timestamp, End: r.Timestamp}
 		if p.streams {
 			inOrder = inOrder.Add(time.Microsecond)

@@ -12,7 +12,8 @@ import (
 )
 
 // FollowCommitted reads all that is committed in a topic, straight from Kafka, from its start up to the end that it has when all transactions are
-// decided, and then on until stop is called. each is called for one record after the other.
+// decided, and then on until stop is called. each is called for one record after the other, once for each that is in the topic, also where the reader is set back: a leader that
+// has just taken over may not know yet what is committed.
 func FollowCommitted(t testing.TB, kafka, topic string, each func(*kgo.Record)) (caughtUp func() error, stop func()) {
 	t.Helper()
 	c := Client(t, kafka, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
@@ -28,6 +29,10 @@ func FollowCommitted(t testing.TB, kafka, topic string, each func(*kgo.Record)) 
 			c.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
 				mu.Lock()
 				defer mu.Unlock()
+				if r.Offset < position[r.Partition] {
+					t.Logf("the reader of %s was set back to %d/%d, behind which it had read up to %d", topic, r.Partition, r.Offset, position[r.Partition])
+					return
+				}
 				position[r.Partition] = r.Offset + 1
 				if !r.Attrs.IsControl() {
 					each(r)
