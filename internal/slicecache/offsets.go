@@ -203,15 +203,11 @@ func (c *Cache) NextRecord(src Source, slicing split.Slicing, slice int32, readC
 
 // nextExact is next that goes on within a piece.
 func (sl *sliced) nextExact(slice int32, pos int64) int64 {
-	pos, _ = sl.next(slice, pos)
-	b := sl.find(slice, pos)
-	if b == nil {
-		return pos
-	}
-	if i := b.from(slice, pos); i < len(b.Slices[slice]) {
-		if first, _, ok := split.FirstAtOrAfter(b.Slices[slice][i], pos, math.MinInt64); ok {
-			return max(pos, first)
+	n, p, _ := sl.nextPiece(slice, pos)
+	if p != nil && p.First < n {
+		if first, _, ok := split.FirstAtOrAfter(*p, n, math.MinInt64); ok {
+			return first
 		}
 	}
-	return pos
+	return n
 }

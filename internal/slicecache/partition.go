@@ -204,14 +204,21 @@ func (sl *sliced) back(slice int32, end int64) int64 {
 
 // next is jump with the help of the blocks in memory; record says that it knows of a record of the slice at or after it.
 func (sl *sliced) next(slice int32, pos int64) (n int64, record bool) {
+	n, _, record = sl.nextPiece(slice, pos)
+	return n, record
+}
+
+// nextPiece is next with the piece that has the record, nil where it is not in memory. n may lie between two of its records.
+func (sl *sliced) nextPiece(slice int32, pos int64) (n int64, p *split.Piece, record bool) {
 	for {
 		pos = sl.jump(slice, pos)
 		b := sl.find(slice, pos)
 		if b == nil {
-			return pos, sl.slices[slice].last >= pos
+			return pos, nil, sl.slices[slice].last >= pos
 		}
 		if i := b.from(slice, pos); i < len(b.Slices[slice]) {
-			return max(pos, b.Slices[slice][i].First), true
+			p = &b.Slices[slice][i]
+			return max(pos, p.First), p, true
 		}
 		pos = b.End
 	}
