@@ -82,35 +82,26 @@ func recordRounds(t *testing.T, seed uint64, c setting) {
 	play(t, seed, c)
 }
 
-// The same, again and again until the test's share of the soak is used up.
+// The same, again and again.
 func TestSoakSharersByRecord(t *testing.T) {
-	limit := harness.Until(harness.Soak(t, 5))
-	seed := chance(t)
-	for i := uint64(0); limit(); i++ {
-		c := setting{gateways: 1 + int(i%2), rounds: 10, aborts: i%4 == 2, lose: i%4 == 1, calm: i%5 == 4}
-		t.Run(fmt.Sprintf("seed %d", seed+i), func(t *testing.T) { recordRounds(t, seed+i, c) })
-	}
+	soak(t, 5, func(t *testing.T, n, seed uint64) { recordRounds(t, seed, shared(n)) })
 }
 
-// Rounds of members that share by keys, again and again until the test's share of the soak is used up.
+// Rounds of members that share by keys, again and again.
 func TestSoakSharers(t *testing.T) {
-	limit := harness.Until(harness.Soak(t, 10))
-	seed := chance(t)
-	for i := uint64(0); limit(); i++ {
-		c := setting{gateways: 1 + int(i%2), rounds: 10, aborts: i%4 == 2, lose: i%4 == 1, calm: i%5 == 4}
-		t.Run(fmt.Sprintf("seed %d", seed+i), func(t *testing.T) { shareRounds(t, seed+i, c) })
-	}
+	soak(t, 10, func(t *testing.T, n, seed uint64) { shareRounds(t, seed, shared(n)) })
 }
 
-// The rounds with one gateway and with two, with transactional producers and without, again and again until the test's share of the soak is
-// used up.
+// shared is the nth scene of a soak of members that share partitions.
+func shared(n uint64) setting {
+	return setting{gateways: 1 + int(n%2), rounds: 10, aborts: n%4 == 2, lose: n%4 == 1, calm: n%5 == 4}
+}
+
+// The rounds with one gateway and with two, with transactional producers and without, again and again.
 func TestSoakKillRounds(t *testing.T) {
-	limit := harness.Until(harness.Soak(t, 10))
-	seed := chance(t)
-	for i := uint64(0); limit(); i++ {
-		c := setting{gateways: 1 + int(i%2), rounds: 10, aborts: i%4 == 3, lose: i%4 == 1}
-		t.Run(fmt.Sprintf("seed %d", seed+i), func(t *testing.T) { killRounds(t, seed+i, c) })
-	}
+	soak(t, 10, func(t *testing.T, n, seed uint64) {
+		killRounds(t, seed, setting{gateways: 1 + int(n%2), rounds: 10, aborts: n%4 == 3, lose: n%4 == 1})
+	})
 }
 
 // All programs with transactions in turn, again and again until the test's share of the soak is used up.
@@ -126,13 +117,19 @@ func TestSoakTransactions(t *testing.T) {
 	}
 }
 
-// Tandem's own client in transactions, again and again until the test's share of the soak is used up.
+// Tandem's own client in transactions, again and again.
 func TestSoakSharersInTransactions(t *testing.T) {
-	limit := harness.Until(harness.Soak(t, 10))
-	seed := chance(t)
-	for i := uint64(0); limit(); i++ {
-		c := setting{gateways: 1 + int(i%2), rounds: 10, members: 4, shared: true, aborts: i%4 == 2, lose: i%4 == 1, program: goTransact}
-		t.Run(fmt.Sprintf("seed %d", seed+i), func(t *testing.T) { play(t, seed+i, c) })
+	soak(t, 10, func(t *testing.T, n, seed uint64) {
+		play(t, seed, setting{gateways: 1 + int(n%2), rounds: 10, members: 4, shared: true, aborts: n%4 == 2, lose: n%4 == 1, program: goTransact})
+	})
+}
+
+// soak plays scenes from seeds that follow each other until the test's share of the soak, in percent, is used up.
+func soak(t *testing.T, share int, scene func(t *testing.T, n, seed uint64)) {
+	t.Helper()
+	limit, first := harness.Until(harness.Soak(t, share)), chance(t)
+	for n := uint64(0); limit(); n++ {
+		t.Run(fmt.Sprintf("seed %d", first+n), func(t *testing.T) { scene(t, n, first+n) })
 	}
 }
 

@@ -49,7 +49,6 @@ type scene struct {
 	gone                []bool // gateways that were killed for good
 	source, view, group string
 	out                 string // topic of the transactions
-	twice               int    // records that are in it twice
 	ledger              *harness.Ledger
 	random              *rand.Rand
 	members             []*member // alive
@@ -235,22 +234,19 @@ func (s *scene) collect() {
 	for i := len(s.members) - 1; i >= 0; i-- {
 		m := s.members[i]
 		s.take(m)
-		if m.Running() && s.stuck(m) {
+		switch {
+		case !m.Running() || s.program != nil && s.program.died(m):
+			log := m.Log()
+			if s.program == nil || s.program.worker {
+				s.Errorf("%s (%d) ended by itself:\n%s", m.kind, m.Pid(), log[max(0, len(log)-3000):])
+			}
+			s.say("%s (%d) ended: %q", m.kind, m.Pid(), log[max(0, len(log)-400):])
+		case s.stuck(m):
 			s.say("%s (%d) is stuck", m.kind, m.Pid())
-			s.kill(i)
-			s.add()
+		default:
 			continue
 		}
-		if m.Running() && (s.program == nil || !s.program.died(m)) {
-			continue
-		}
-		log := m.Log()
-		if s.program == nil || s.program.worker {
-			s.Errorf("%s (%d) ended by itself:\n%s", m.kind, m.Pid(), log[max(0, len(log)-3000):])
-		}
-		s.say("%s (%d) ended: %q", m.kind, m.Pid(), log[max(0, len(log)-400):])
-		m.Kill()
-		s.drop(i)
+		s.kill(i)
 		s.add()
 	}
 }

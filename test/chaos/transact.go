@@ -38,12 +38,15 @@ func (p *program) died(m *member) bool {
 // stuck says that a member that can hang has printed nothing for a while though records wait for the group. Of those without transactions it is
 // librdkafka once a gateway is gone: it may not find its way to the other one (test/clients/README.md).
 func (s *scene) stuck(m *member) bool {
-	info, err := os.Stat(m.Out)
 	can := m.kind == "confluent-kafka" && slices.Contains(s.gone, true)
 	if s.program != nil {
 		can = s.program.hangs
 	}
-	if !can || err != nil {
+	if !can {
+		return false
+	}
+	info, err := os.Stat(m.Out)
+	if err != nil {
 		return false
 	}
 	if s.ledger.Open() == 0 || info.Size() != m.printed || m.active.IsZero() {
@@ -73,14 +76,15 @@ func (p *program) prepare(s *scene) {
 		s.out = s.group + "-out"
 	}
 	harness.CreateTopic(s, s.kafka.Bootstrap, s.out, 4)
-	inOrder, first := s.started, map[int64]*kgo.Record{}
+	inOrder, first, twice := s.started, map[int64]*kgo.Record{}, 0
 	s.caughtUp, _ = harness.FollowCommitted(s, s.kafka.Bootstrap, s.out, func(r *kgo.Record) {
-		if n := number(string(r.Value)); first[n] == nil {
+		n := number(string(r.Value))
+		if first[n] == nil {
 			first[n] = r
-		} else if s.twice++; s.twice <= 5 {
+		} else if twice++; twice <= 5 {
 			s.say("record %d is in the output twice: %s, and %s", n, where(first[n]), where(r))
 		}
-		d := harness.Delivery{Member: "output", Partition: r.Partition, Offset: -1, N: number(string(r.Value)), Start: r.Timestamp, End: r.Timestamp}
+		d := harness.Delivery{Member: "output", Partition: r.Partition, Offset: -1, N: n, Start: r.Timestamp, End: r.Timestamp}
 		if p.streams {
 			inOrder = inOrder.Add(time.Microsecond)
 			d.Start, d.End = inOrder, inOrder
